@@ -60,7 +60,13 @@ PAYLOAD_COLUMNS: dict[Kind, dict[str, str]] = {
     Kind.COPY: {"direction": "text", "size_bytes": "int64", "stream": "int16"},
     Kind.ALLOC: {"size_bytes": "int64", "allocated_bytes": "int64"},
     Kind.FREE: {"size_bytes": "int64", "allocated_bytes": "int64"},
-    Kind.COMPILE: {"compile_id": "text", "place": "text", "cell": "text", "graph": "int32", "node_count": "int64"},
+    Kind.COMPILE: {
+        "compile_id": "text",
+        "place": "text",
+        "cell": "text",
+        "graph": "int32",
+        "node_count": "int64",
+    },
     Kind.GRAPH_BREAK: {
         "place": "text",  # file:line of the user's code
         "cell": "text",  # "In [n], line m" when the place is a notebook cell
@@ -84,7 +90,13 @@ PAYLOAD_COLUMNS: dict[Kind, dict[str, str]] = {
     Kind.KERNEL: {"high_ns": "int64", "bound": "text", "stream": "int16", "signature": "int32"},
     Kind.ENGINE_SLICE: {"engine": "text", "high_ns": "int64"},
     Kind.DMA: {"size_bytes": "int64", "queue": "text"},
-    Kind.COLLECTIVE: {"group": "text", "size_bytes": "int64", "dtype": "text", "algorithm": "text", "wait_ns": "int64"},
+    Kind.COLLECTIVE: {
+        "group": "text",
+        "size_bytes": "int64",
+        "dtype": "text",
+        "algorithm": "text",
+        "wait_ns": "int64",
+    },
     Kind.STEP: {"index": "int64"},
     Kind.MARK: {},
     Kind.COUNTER: {"value": "float64", "unit": "text"},
@@ -140,7 +152,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class TraceHeader:
-    """What is true of the whole trace. Times in nanoseconds; `origin_unix_ns` is the wall time of `start_ns == 0`."""
+    """What is true of the whole trace. `origin_unix_ns` is the Unix time of `start_ns == 0`."""
 
     name: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -158,4 +170,6 @@ class TraceHeader:
     context: dict[str, str] = field(default_factory=dict)  # git commit, notebook cell
     dropped: dict[str, int] = field(default_factory=dict)  # records lost, by reason; empty = nothing was lost
     error: str = ""  # the exception that ended the profiled block, if any
-    counters: dict[str, float] = field(default_factory=dict)  # totals read at the end (hbm peak, torch counters)
+    counters: dict[str, float] = field(
+        default_factory=dict
+    )  # totals read at the end (hbm peak, torch counters)
