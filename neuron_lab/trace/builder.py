@@ -100,6 +100,10 @@ class TraceBuilder:
     def __len__(self) -> int:
         return self._count
 
+    def count(self, kind: Kind | str) -> int:
+        """Events of one kind so far."""
+        return sum(map(len, self._chunks.get(kind, ())))
+
     def signature(self, signature: Signature) -> int:
         """The id to put into a `signature` column. The same signature always has the same id."""
         return self.registry.signature(signature)
@@ -212,13 +216,13 @@ def _numbered(chosen: Sequence[tuple[Chunk, Array]]) -> list[Chunk]:
     given = np.concatenate([ids for _, ids in chosen]) if chosen else np.empty(0, np.int64)
     final_of: Array | None = None
     for chunk, _ in chosen:
-        changed = {"id": np.arange(first, first + len(chunk))}
-        parents = chunk.arrays["parent"]
+        arrays = {"id": np.arange(first, first + len(chunk)), **chunk.arrays}
+        parents = arrays["parent"]
         if bool((parents >= 0).any()):
             if final_of is None:
                 final_of = lookup(given, int(given.max()) + 1)
-            changed["parent"] = _mapped(parents, final_of)
-        numbered.append(chunk.replacing(changed))
+            arrays["parent"] = _mapped(parents, final_of)
+        numbered.append(Chunk(chunk.kind, arrays, chunk.text))
         first += len(chunk)
     return numbered
 

@@ -2,7 +2,8 @@
 
 A numeric column is a numpy array of the dtype the schema names. A text column is an array of int32 codes into
 a list of strings that all tables of a trace share; code -1 is "no text". A column that holds one value for
-every row is a broadcast view and takes no memory. This module knows dtypes and defaults, not what the columns mean.
+every row is a broadcast view and takes no memory. This module knows dtypes and defaults, not what the columns
+mean.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ def normalise(kind: str, columns: dict[str, Any], pool: StringPool) -> tuple[dic
             arrays[name] = constant(pool.code(str(default)) if default else NO_TEXT, length, CODES)
         else:
             arrays[name] = constant(default, length, column_type)
-    return arrays, frozenset(text)
+    in_schema_order = {name: arrays[name] for name in (*schema, *arrays)}
+    return in_schema_order, frozenset(text)
 
 
 def _length(kind: str, columns: dict[str, Any]) -> int:
