@@ -42,8 +42,10 @@ def test_the_names_exist_in_the_installed_libraries():
 def test_diffusers_answer_cannot_be_changed_and_is_named(monkeypatch):
     module("diffusers.utils.import_utils", monkeypatch, _torch_neuronx_available=False)
     assert library_caches.frozen_answers() == [
-        "diffusers was imported before the neuron device existed and keeps its answer; "
-        "restart the kernel and activate before importing diffusers"
+        (
+            "diffusers was imported before the neuron device existed and keeps its answer; "
+            "restart the kernel and activate before importing diffusers"
+        )
     ]
 
 
@@ -51,8 +53,10 @@ def test_an_accelerate_state_that_chose_the_cpu_is_named(monkeypatch):
     state = types.SimpleNamespace(_shared_state={"device": torch.device("cpu")})
     module("accelerate.state", monkeypatch, PartialState=state)
     assert library_caches.frozen_answers() == [
-        "accelerate has already chosen the device cpu for this process; "
-        "call accelerate.state.AcceleratorState._reset_state(True) or restart the kernel"
+        (
+            "accelerate has already chosen the device cpu for this process; "
+            "call accelerate.state.AcceleratorState._reset_state(True) or restart the kernel"
+        )
     ]
 
 

@@ -1,7 +1,7 @@
 """Switching the `neuron` device on and off in this process, and saying which one it is.
 
-It applies the rule of `selection`, never makes one of its own. What it changes: PyTorch's device slot (for the life
-of the process), `sys.meta_path`, the `NEURON_LAB_*` variables, and cached answers of imported libraries.
+It applies the rule of `selection`, never makes one of its own. What it changes: PyTorch's device slot (for the
+life of the process), `sys.meta_path`, the `NEURON_LAB_*` variables, and cached answers of imported libraries.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ def activate(
     """Make the `neuron` device usable and return what it is.
 
     Args:
-        instance: The machine to emulate, `"trn2.3xlarge"` when neither this nor `NEURON_LAB_INSTANCE` says otherwise.
-        cores: How many of its cores to show; all of them by default.
-        lnc: Physical cores per logical core, 1 or 2; 2 by default.
-        mode: "auto" (real hardware if there is any, else emulated; `NEURON_LAB_DEVICE` decides if set), "hardware",
-            "emulated" or "off".
+        instance: The machine to emulate, `"trn2.3xlarge"` when neither this nor `NEURON_LAB_INSTANCE` says
+            otherwise. cores: How many of its cores to show; all of them by default. lnc: Physical cores per
+            logical core, 1 or 2; 2 by default. mode: "auto" (real hardware if there is any, else emulated;
+            `NEURON_LAB_DEVICE` decides if set), "hardware", "emulated" or "off".
 
-    Calling it again with the same answer changes nothing. A different machine is possible until the first device
-    tensor exists; after that it needs a fresh process.
+    Calling it again with the same answer changes nothing. A different machine is possible until the first
+    device tensor exists; after that it needs a fresh process.
     """
     with _LOCK:
         environ = environment.as_the_user_set_it()
@@ -59,7 +58,7 @@ def activate(
 
 
 def deactivate() -> None:
-    """Remove the stand-in package and the variables. The renamed device key stays for the life of the process."""
+    """Remove the stand-in package and the variables. The device key stays for the life of the process."""
     with _LOCK:
         environment.restore()
         if STATE.info is None or STATE.info.kind == "off":
@@ -138,7 +137,7 @@ def _name_device() -> None:
 
 
 def _take_local_rank() -> None:
-    """A process started by torchrun begins on the core of its local rank: libraries read it before they set it."""
+    """A process of torchrun begins on the core of its local rank: libraries read it before they set it."""
     from neuron_lab.device.core import load_core
 
     rank, count = os.environ.get("LOCAL_RANK", ""), load_core().device_count()

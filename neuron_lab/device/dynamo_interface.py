@@ -1,7 +1,7 @@
 """What Dynamo must know of the device: its interface class.
 
-The backend is found through the stand-in's entry points. Nothing here imports Dynamo: `register_when_imported` waits until
-somebody else does, because that import takes about a second.
+The backend is found through the stand-in's entry points. Nothing here imports Dynamo: `register_when_imported`
+waits until somebody else does, because that import takes about a second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _register(device_interface: ModuleType) -> None:
 def _interface_class(base: type) -> type:
     """The class is made here because its base lives in Dynamo."""
 
-    class NeuronInterface(base):  # type: ignore[misc, valid-type]
+    class NeuronInterface(base):
         device = staticmethod(neuron.device)
         Event = NeuronEvent
         Stream = NeuronStream

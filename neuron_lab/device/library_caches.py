@@ -1,7 +1,8 @@
 """Libraries remember whether a `neuron` device exists; this makes the ones already imported ask again.
 
-It touches only what is in `sys.modules` and imports nothing. Read from the sources of transformers 5.24, accelerate
-1.15, diffusers 0.42 and torch 2.13; a library that renames these functions simply has nothing to clear here.
+It touches only what is in `sys.modules` and imports nothing. Read from the sources of transformers 5.24,
+accelerate 1.15, diffusers 0.42 and torch 2.13; a library that renames these functions simply has nothing to
+clear here.
 """
 
 from __future__ import annotations

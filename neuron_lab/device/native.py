@@ -1,7 +1,8 @@
 """Whether the real `torch_neuronx` is here and has cores.
 
-It probes features, never versions: an older product built on XLA has the same distribution name. Importing the real
-package takes PyTorch's only slot for an out-of-tree device, so it is imported only where the Neuron driver is present.
+It probes features, never versions: an older product built on XLA has the same distribution name. Importing the
+real package takes PyTorch's only slot for an out-of-tree device, so it is imported only where the Neuron driver
+is present.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NATIVE_FEATURE = "neuron_dynamo_backend"
 
 @dataclass(frozen=True, slots=True)
 class NativeProbe:
-    """`cores` > 0 means usable; `reason` is one clause that completes "emulated, because …" or "hardware: …"."""
+    """`cores` > 0 means usable; `reason` is one clause that says what was found."""
 
     cores: int
     reason: str
@@ -48,7 +49,9 @@ def installed_spec() -> ModuleSpec | None:
 
 
 def probe() -> NativeProbe:
-    """Ask for the real device. Imports the real package only where it is the native one and the driver is present."""
+    """Ask for the real device. Imports the real package only where it is the native one and the driver is
+    present.
+    """
     loaded = sys.modules.get(PACKAGE)
     if loaded is not None and not is_standin(loaded):
         return _ask_for_cores()

@@ -1,7 +1,7 @@
 """Give PyTorch's slot for an out-of-tree device the name `neuron`, and install `torch.neuron`.
 
-The slot (dispatch key PrivateUse1) exists once per process, so this also finds out who has taken it. Every private
-torch name the device side needs for that is in this module.
+The slot (dispatch key PrivateUse1) exists once per process, so this also finds out who has taken it. Every
+private torch name the device side needs for that is in this module.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _taker() -> str | None:
 
 
 def register(module: ModuleType) -> None:
-    """Name the device, install `torch.neuron` and the generated `.neuron()` and `.is_neuron`. Once per process."""
+    """Name the device, install `torch.neuron`, `.neuron()` and `.is_neuron`. Once per process."""
     torch.utils.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, module)
     sys.modules[f"torch.{NAME}"] = module

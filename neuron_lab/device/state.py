@@ -1,4 +1,4 @@
-"""What is active in this process: the one place where activation writes and the `torch.neuron` functions read."""
+"""What is active in this process: activation writes it, the `torch.neuron` functions read it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """What the emulated machine looks like to this process: instance, LNC, cores, and the memory behind each core.
 
-Pure: it reads the chip table and a mapping of environment variables and returns a frozen answer. It knows nothing of
-torch and allocates nothing.
+Pure: it reads the chip table and a mapping of environment variables and returns a frozen answer. It knows
+nothing of torch and allocates nothing.
 
-LNC (logical NeuronCore configuration) is how many physical cores one logical core joins. Cores that share an HBM
-stack share one pool and its limit.
+LNC (logical NeuronCore configuration) is how many physical cores one logical core joins. Cores that share an
+HBM stack share one pool and its limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ MAX_CORES = 128  # PyTorch's device index is an int8: highest index 127
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """`cores[i]` is the machine's core that this process sees as `neuron:i`; `pool_of_core[i]` indexes `pool_bytes`."""
+    """`cores[i]` is the machine's core that this process sees as `neuron:i`; `pool_of_core[i]` indexes
+    `pool_bytes`.
+    """
 
     instance: str
     family: str  # "trn2", "trn2u": what get_device_properties().name gives
@@ -39,7 +41,9 @@ class Topology:
 
 
 def resolve(instance: str | None, cores: int | None, lnc: int | None, environ: Mapping[str, str]) -> Topology:
-    """Arguments win over `NEURON_LAB_*`, which win over the Neuron runtime's variables, which win over the defaults."""
+    """Arguments win over `NEURON_LAB_*`, which win over the Neuron runtime's variables, which win over the
+    defaults.
+    """
     name = instance or environ.get("NEURON_LAB_INSTANCE", "").strip() or DEFAULT_INSTANCE
     machine = find_instance(name)
     lnc = _lnc(lnc, environ)

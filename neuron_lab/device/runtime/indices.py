@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 
 from neuron_lab.device.core import load_core
 from neuron_lab.device.registration import NAME
 
-DeviceLike = int | str | torch.device | None
+DeviceLike: TypeAlias = int | str | torch.device | None
 
 
 def device_index(device: DeviceLike) -> int:

@@ -1,6 +1,7 @@
 """Memory statistics of a core: what its tensors hold in the emulated HBM.
 
-`reserved` equals `allocated`: the emulated device gives freed blocks back at once, so nothing is held in reserve.
+`reserved` equals `allocated`: the emulated device gives freed blocks back at once, so nothing is held in
+reserve.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Seeds and generator states of the device.
 
-A draw without `generator=` uses and advances PyTorch's *CPU* default generator, as on the real device (TorchNeuron
-source of April 2026): seeding here changes no numbers, `torch.manual_seed` does. A state is 16 bytes: seed as uint64,
-then offset as int64, little-endian; 8 bytes (the seed alone) are accepted with offset 0.
+A draw without `generator=` uses and advances PyTorch's *CPU* default generator, as on the real device
+(TorchNeuron source of April 2026): seeding here changes no numbers, `torch.manual_seed` does. A state is 16
+bytes: seed as uint64, then offset as int64, little-endian; 8 bytes (the seed alone) are accepted with offset 0.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class NeuronStream(torch.Stream):
 
 
 class NeuronEvent(torch.Event):
-    """An event whose `record` returns itself, which sharded training stores. Times are the host's clock, in ms."""
+    """An event whose `record` returns itself, which sharded training stores. Times are of the host's clock."""
 
     timed: bool
     recorded_on: torch.device | None
@@ -97,7 +97,7 @@ def set_stream(stream: torch.Stream | None) -> None:
 
 
 class StreamContext:
-    """`with torch.neuron.stream(s): …`; the previous stream and device come back at the end. None does nothing."""
+    """`with torch.neuron.stream(s): …`; then the previous stream and device come back. None does nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         if stream is not None:

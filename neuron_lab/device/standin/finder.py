@@ -1,7 +1,8 @@
 """Makes `torch_neuronx` importable, with distribution metadata, while the emulated device is active.
 
-Hugging Face libraries look for the module spec and for the installed distribution; PyTorch finds the `neuron` compile
-backend through the distribution's entry points. Only `sys.meta_path` is changed; nothing is written to disk.
+Hugging Face libraries look for the module spec and for the installed distribution; PyTorch finds the `neuron`
+compile backend through the distribution's entry points. Only `sys.meta_path` is changed; nothing is written to
+disk.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ PACKAGE = "torch_neuronx"
 VERSION = "2.13.3.0+emulated"
 BACKEND_TARGET = "torch_neuronx.neuron_dynamo_backend.backend:neuron_backend"
 
+_ANY = DistributionFinder.Context()
 _FOLDER = Path(__file__).parent / PACKAGE
 _FILES = {
     "METADATA": (
@@ -57,9 +59,7 @@ class StandinFinder(DistributionFinder):
             PACKAGE, _FOLDER / "__init__.py", submodule_search_locations=[str(_FOLDER)]
         )
 
-    def find_distributions(
-        self, context: DistributionFinder.Context = DistributionFinder.Context()
-    ) -> Iterable[Distribution]:
+    def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterable[Distribution]:
         if context.name is None or context.name.replace("-", "_").lower() == PACKAGE:
             yield StandinDistribution()
 
@@ -68,7 +68,7 @@ _FINDER = StandinFinder()
 
 
 def install() -> None:
-    """Serve the stand-in, ahead of an installed package: importing that one would take the device slot again."""
+    """Serve it, ahead of an installed package: importing that one would take the device slot again."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         importlib.invalidate_caches()

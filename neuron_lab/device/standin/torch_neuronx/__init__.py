@@ -1,4 +1,5 @@
-"""Stand-in for `torch_neuronx`: the names user code imports from it, served by the device that neuron_lab emulates.
+"""Stand-in for `torch_neuronx`: the names user code imports from it, served by the device that neuron_lab
+emulates.
 
 Only while that device is active. What is not here, the emulated device does not have.
 """
@@ -44,8 +45,9 @@ from neuron_lab.device.runtime.streams import (
     stream,
 )
 from neuron_lab.device.runtime.streams import NeuronStream as Stream
-from neuron_lab.device.standin.finder import VERSION as __version__
+from neuron_lab.device.standin.finder import VERSION
 
+__version__ = VERSION
 sys.modules[f"{__name__}.neuron"] = neuron
 sys.modules[f"{__name__}.memory"] = neuron.memory
 
