@@ -1,0 +1,73 @@
+"""One profile asked for by a magic: start, show live, stop, show and write the result.
+
+Both forms of the magic use it. It stops what it started however the cell or statement ends.
+"""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuron_lab import session
+from neuron_lab.notebook.cell_labels import cell_of
+from neuron_lab.notebook.live_display import LiveDisplay, PlainDisplay, StripShelf
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for on the magic's line. `out` is as typed, for messages."""
+
+    name: str | None = None
+    out: str | None = None
+    stacks: bool = False
+    live: bool = True
+
+    def path(self) -> Path | None:
+        """Where to write, fixed before the cell can change directory."""
+        return Path(self.out).expanduser().absolute() if self.out else None
+
+
+class ProfiledRun:
+    """A profile that is running until `end`."""
+
+    def __init__(self, shell: Any, request: Request, shelf: StripShelf, source: str) -> None:
+        self._shell = shell
+        self._request = request
+        self._path = request.path()
+        label = cell_of(shell)
+        self._session = session.profile(request.name, stacks=request.stacks, cell_of=label)
+        # A profile inside a profiled cell leaves the strip to the outer one.
+        live = request.live and hasattr(shell, "kernel") and not shelf.in_use
+        if live:
+            shelf.prepare()
+        self._session.start()
+        try:
+            self._display = self._open(shelf, live)
+        except BaseException:
+            self._session.stop()
+            raise
+
+    def _open(self, shelf: StripShelf, live: bool) -> LiveDisplay | PlainDisplay:
+        if live:
+            return LiveDisplay(self._request.name or "", self._session.live_counters, shelf)
+        return PlainDisplay()
+
+    def end(self, error: BaseException | None) -> None:
+        """Stop, show and write. Raises when the result cannot be written; it is kept and shown all the same."""
+        try:
+            profile = self._session.stop(error)
+        except BaseException:
+            self._display.withdraw()
+            raise
+        self._display.finish(profile)
+        self._bind(profile)
+        if self._path is not None:
+            profile.export(self._path)
+            print(f"profile written to {self._request.out}")
+
+    def _bind(self, profile: Any) -> None:
+        name = self._request.name or ""
+        if name.isidentifier() and not keyword.iskeyword(name):
+            self._shell.user_ns[name] = profile
