@@ -12,13 +12,23 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
-    """Call `action(module)` now if `name` is imported already, else right after its first import."""
+def when_imported(name: str, action: Callable[[ModuleType], None]) -> Callable[[], None]:
+    """Call `action(module)` now if `name` is imported already, else right after its first import.
+
+    Returns a function that gives up waiting; it does nothing when the action has run.
+    """
     module = sys.modules.get(name)
     if module is not None:
         action(module)
-        return
-    sys.meta_path.insert(0, _Waiter(name, action))
+        return lambda: None
+    waiter = _Waiter(name, action)
+    sys.meta_path.insert(0, waiter)
+    return lambda: _give_up(waiter)
+
+
+def _give_up(waiter: _Waiter) -> None:
+    if waiter in sys.meta_path:
+        sys.meta_path.remove(waiter)
 
 
 class _Waiter(MetaPathFinder):

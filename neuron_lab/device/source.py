@@ -1,0 +1,257 @@
+"""The device as a source of events: drains the core's packed records into columns of the trace.
+
+Never one Python object per event: a batch of records becomes a few numpy arrays. The core numbers operators,
+signatures and stacks for the life of the process; this module maps each number once to the trace's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuron_lab.device import graphs
+from neuron_lab.device.core import load_core
+from neuron_lab.hardware.op_support import FALLBACK_REASON
+from neuron_lab.trace.columns import Text
+from neuron_lab.trace.events import NO_CORE, UNFINISHED, Frame, Kind, Signature, TensorSpec
+from neuron_lab.trace.recorder import Sink
+
+Array = npt.NDArray[Any]
+
+# The core's record kinds and flags (csrc/record.h).
+OPERATOR, COPY_H2D, COPY_D2H, COPY_D2D, ALLOC, FREE, GRAPH = range(7)
+NEW_KERNEL, FALLBACK, RAISED = 1, 2, 4
+
+DIRECTIONS = ("h2d", "d2h", "d2d")
+DROPPED = "the device recorder's buffers were full"
+GRAPH_OP = "neuron::graph"
+
+
+class HostFallbackWarning(UserWarning):
+    """An operator that the real device computes on the host. Given once per operator and process."""
+
+
+class CoreSource:
+    """The `Source` of the emulated device; use `SOURCE`."""
+
+    def __init__(self, stacks: bool = False) -> None:
+        self.stacks = stacks
+        self._vocabulary = _Vocabulary()
+        self._dropped = 0
+
+    def start(self) -> None:
+        self._dropped = 0
+        load_core().recorder_start(stacks=self.stacks)
+
+    def stop(self) -> None:
+        load_core().recorder_stop()
+        warn_of_new_fallbacks()
+
+    def drain(self, sink: Sink) -> dict[str, int]:
+        core = load_core()
+        records = np.frombuffer(core.recorder_drain(), dtype=record_dtype())
+        if len(records):
+            self._vocabulary.update(sink)
+            self._extend(sink, records)
+        dropped = int(core.recorder_dropped())
+        new, self._dropped = dropped - self._dropped, dropped
+        return {DROPPED: new} if new else {}
+
+    def _extend(self, sink: Sink, records: Array) -> None:
+        kind, flags = records["kind"], records["flags"]
+        operators = (kind == OPERATOR) | (kind == GRAPH)
+        self._operators(sink, records[operators])
+        self._eager_kernels(sink, records[operators & (flags & NEW_KERNEL != 0)])
+        self._fallbacks(sink, records[operators & (flags & FALLBACK != 0)])
+        self._copies(sink, records[(kind >= COPY_H2D) & (kind <= COPY_D2D)])
+        self._memory(sink, Kind.ALLOC, "alloc", records[kind == ALLOC])
+        self._memory(sink, Kind.FREE, "free", records[kind == FREE])
+
+    def _operators(self, sink: Sink, records: Array) -> None:
+        if len(records):
+            known = self._vocabulary
+            sink.extend(
+                Kind.OPERATOR,
+                {
+                    **_common(records),
+                    "name": known.names(records["signature"]),
+                    "signature": known.signatures(records["signature"]),
+                    "stream": records["stream"],
+                    "stack": known.stacks(records["stack"]),
+                },
+            )
+
+    def _eager_kernels(self, sink: Sink, records: Array) -> None:
+        if len(records):
+            known = self._vocabulary
+            sink.extend(
+                Kind.EAGER_KERNEL,
+                {
+                    **_common(records),
+                    "name": known.names(records["signature"]),
+                    "signature": known.signatures(records["signature"]),
+                    "place": known.places(records["signature"]),
+                },
+            )
+
+    def _fallbacks(self, sink: Sink, records: Array) -> None:
+        if len(records):
+            known = self._vocabulary
+            sink.extend(
+                Kind.FALLBACK,
+                {
+                    **_common(records),
+                    "name": known.names(records["signature"]),
+                    "signature": known.signatures(records["signature"]),
+                    "size_bytes": records["value0"],
+                    "reason": FALLBACK_REASON,
+                    "stack": known.stacks(records["stack"]),
+                },
+            )
+
+    def _copies(self, sink: Sink, records: Array) -> None:
+        if len(records):
+            direction = (records["kind"] - COPY_H2D).astype(np.int32)
+            sink.extend(
+                Kind.COPY,
+                {
+                    **_common(records),
+                    "name": Text(direction, [f"copy {name}" for name in DIRECTIONS]),
+                    "direction": Text(direction, DIRECTIONS),
+                    "size_bytes": records["value0"],
+                    "stream": records["stream"],
+                },
+            )
+
+    def _memory(self, sink: Sink, kind: Kind, name: str, records: Array) -> None:
+        if len(records):
+            sink.extend(
+                kind,
+                {
+                    **_common(records),
+                    "name": name,
+                    "duration_ns": 0,
+                    "size_bytes": records["value0"],
+                    "allocated_bytes": records["value1"],
+                },
+            )
+
+
+def record_dtype() -> np.dtype[Any]:
+    return np.dtype(load_core().recorder_dtype())
+
+
+def _common(records: Array) -> dict[str, Array]:
+    unfinished = records["flags"] & RAISED != 0
+    return {
+        "start_ns": records["start_ns"],
+        "duration_ns": np.where(unfinished, UNFINISHED, records["end_ns"] - records["start_ns"]),
+        "core": np.maximum(records["core"], NO_CORE),
+        "track": records["thread"].astype(np.int64),
+        "correlation": records["correlation"],
+    }
+
+
+def warn_of_new_fallbacks() -> None:
+    """One Python warning per operator and process that the April 2026 list gives to the host."""
+    for op in load_core().new_fallbacks():
+        warnings.warn(
+            f"{op} {FALLBACK_REASON}: the real device computes it on the host and copies its tensors both ways "
+            "(the list is older than the product)",
+            HostFallbackWarning,
+            stacklevel=2,
+        )
+
+
+class _Vocabulary:
+    """The core's numbers for operators, signatures and stacks, and what each is in the trace."""
+
+    def __init__(self) -> None:
+        self._signature_ids: list[int] = []
+        self._name_of_signature: list[int] = []
+        self._place_of_signature: list[int] = []
+        self._names = _Strings()
+        self._places = _Strings()
+        self._stack_ids: list[int] = []
+        self._stack_places: list[int] = []
+
+    def update(self, sink: Sink) -> None:
+        """Learn what the core has numbered since the last time."""
+        core = load_core()
+        for frames in core.stacks(len(self._stack_ids)):
+            self._stack_ids.append(sink.stack(Frame(*frame) for frame in frames))
+            self._stack_places.append(self._places.code(place_of(frames)))
+        rows = core.signatures(len(self._signature_ids))
+        ops = core.ops() if rows else []
+        for op_id, inputs, outputs, static, compiles, stack in rows:
+            graph = graphs.spec_of(len(self._signature_ids))
+            known_stack = 0 <= stack < len(self._stack_ids)
+            signature = Signature(
+                op=ops[op_id] if graph is None else GRAPH_OP,
+                inputs=_specs(inputs),
+                outputs=_specs(outputs),
+                static=static,
+                graph=-1 if graph is None else sink.graph(graph),
+                compiles=compiles,
+                stack=self._stack_ids[stack] if known_stack else -1,
+            )
+            self._signature_ids.append(sink.signature(signature))
+            self._name_of_signature.append(self._names.code(graph.name if graph else signature.op))
+            self._place_of_signature.append(self._stack_places[stack] if known_stack else -1)
+
+    def names(self, signatures: Array) -> Text:
+        return Text(_pick(self._name_of_signature, signatures), self._names.strings)
+
+    def places(self, signatures: Array) -> Text:
+        return Text(_pick(self._place_of_signature, signatures), self._places.strings)
+
+    def signatures(self, signatures: Array) -> Array:
+        return _pick(self._signature_ids, signatures)
+
+    def stacks(self, stacks: Array) -> Array:
+        return _pick(self._stack_ids, stacks)
+
+
+class _Strings:
+    """Strings numbered as they come."""
+
+    def __init__(self) -> None:
+        self.strings: list[str] = []
+        self._codes: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        code = self._codes.setdefault(text, len(self.strings))
+        if code == len(self.strings):
+            self.strings.append(text)
+        return code
+
+
+def _pick(values: Sequence[int], index: Array) -> Array:
+    """values[index], and -1 where the core's number means none."""
+    table = np.array([*values, -1], dtype=np.int32)
+    return table[np.where(index < len(values), index, len(values))]
+
+
+def _specs(tensors: Sequence[tuple[str, Sequence[int]]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in tensors)
+
+
+_TORCH_FOLDER = f"{os.sep}torch{os.sep}"
+
+
+def place_of(frames: Sequence[tuple[str, int, str]]) -> str:
+    """`file:line` of the innermost frame that is not PyTorch's own."""
+    for file, line, _ in frames:
+        if _TORCH_FOLDER not in file and not file.startswith(sys.prefix + os.sep + "lib/python"):
+            return f"{file}:{line}"
+    return f"{frames[0][0]}:{frames[0][1]}" if frames else ""
+
+
+SOURCE = CoreSource()
+"""The one to add to the recorder: the core has one set of buffers."""
