@@ -88,6 +88,7 @@ def test_bias_is_read_but_not_multiplied() -> None:
         ("aten::bmm", ((5, 2, 3), (5, 3, 4)), (5, 2, 4), 2 * 5 * 2 * 3 * 4),
         ("aten::baddbmm", ((5, 2, 4), (5, 2, 3), (5, 3, 4)), (5, 2, 4), 2 * 5 * 2 * 3 * 4),
         ("aten::linear", ((5, 2, 3), (4, 3), (4,)), (5, 2, 4), 2 * 10 * 3 * 4),
+        ("aten::linear_backward", ((5, 3), (5, 4), (4, 3)), (5, 3), 2 * (2 * 5 * 3 * 4)),
         ("aten::matmul", ((5, 2, 3), (3, 4)), (5, 2, 4), 2 * 5 * 2 * 3 * 4),
         ("aten::mv", ((2, 3), (3,)), (2,), 2 * 2 * 3),
         ("aten::dot", ((3,), (3,)), (), 2 * 3),
@@ -172,6 +173,10 @@ def test_a_copy_moves_bytes_only() -> None:
     assert work_of("aten::cat", _f32((2, 3), (4, 3)), _f32((6, 3))) == Work(
         kind="copy", engine="dma", dtype="float32", read_bytes=72, write_bytes=72
     )
+
+
+def test_the_copying_form_of_a_view_is_a_copy() -> None:
+    assert work_of("aten::slice_copy.Tensor", _f32((8,)), _f32((2,))).kind == "copy"
 
 
 def test_a_copy_into_a_tensor_does_not_read_it() -> None:

@@ -34,6 +34,7 @@ NO_WORK = _names("""
 MATMUL = _names("mm _int_mm _scaled_mm bmm matmul mv dot vdot inner")
 MATMUL_WITH_BIAS = _names("addmm _addmm_activation baddbmm addbmm addmv sspaddmm")
 LINEAR = frozenset(["linear"])
+LINEAR_BACKWARD = frozenset(["linear_backward"])
 GROUPED_MATMUL = _names("_grouped_mm _scaled_grouped_mm")
 CONVOLUTION = _names("""
     convolution _convolution convolution_overrideable conv1d conv2d conv3d conv_transpose1d
@@ -47,9 +48,8 @@ CONVOLUTION_BACKWARD = _names("""
 COPY = _names("""
     clone contiguous copy _copy_from _copy_from_and_resize _to_copy to cat concat stack hstack vstack
     repeat repeat_interleave tile roll flip rot90 constant_pad_nd pad reflection_pad1d reflection_pad2d
-    replication_pad1d replication_pad2d tril triu view_copy expand_copy permute_copy transpose_copy
-    slice_copy select_copy t_copy unsqueeze_copy squeeze_copy as_strided_copy detach_copy pixel_shuffle
-    pixel_unshuffle im2col col2im slice_backward select_backward unfold_backward
+    replication_pad1d replication_pad2d tril triu pixel_shuffle pixel_unshuffle im2col col2im slice_backward
+    select_backward unfold_backward
     """)
 
 FILL = _names("""
@@ -69,7 +69,7 @@ GATHER = _names("""
 SCATTER = _names("""
     index_put _index_put_impl _unsafe_index_put index_copy index_add index_fill scatter scatter_add
     scatter_reduce slice_scatter select_scatter diagonal_scatter as_strided_scatter masked_scatter put
-    embedding_dense_backward embedding_backward index_reduce
+    embedding_dense_backward embedding_backward index_reduce index_select_backward
     """)
 
 REDUCTION: dict[str, Passes] = {
@@ -192,6 +192,11 @@ def base_name(op: str) -> str:
     if not name.endswith("__"):
         name = name.removesuffix("_")
     return name.removeprefix("_foreach_")
+
+
+def is_copy(base: str) -> bool:
+    """`view_copy`, `slice_copy` and their like are copies too."""
+    return base in COPY or (base.endswith("_copy") and base not in SCATTER)
 
 
 def is_attention(base: str) -> bool:

@@ -100,6 +100,9 @@ def _matmul_family(base: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor
     if base in kinds.LINEAR and len(inputs) >= 2:
         rows, inner = _rows(inputs[0]), inputs[0].shape[-1]
         return _tensor_work("matmul", 1, rows, inner, elements(inputs[1]) // max(1, inner), inputs, outputs)
+    if base in kinds.LINEAR_BACKWARD and len(inputs) >= 3:
+        rows, inner = _rows(inputs[0]), inputs[0].shape[-1]
+        return _tensor_work("matmul", 2, rows, inner, inputs[2].shape[0], inputs, outputs)
     if base in kinds.GROUPED_MATMUL and len(inputs) >= 2:
         return _grouped(inputs[0], inputs[1], inputs, outputs)
     if base in kinds.CONVOLUTION and len(inputs) >= 2 and outputs:
@@ -203,7 +206,7 @@ def _array_cycles(rows: int, inner: int, columns: int) -> int:
 
 
 def _movement(op: str, base: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Work | None:
-    if base in kinds.COPY:
+    if kinds.is_copy(base):
         # copy_(destination, source) does not read its destination
         read = inputs[1:2] if base in ("copy", "_copy_from") and is_in_place(op) and len(inputs) > 1 else inputs
         return _dma_work("copy", inputs, outputs, size_bytes(read), size_bytes(outputs))
