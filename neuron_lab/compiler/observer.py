@@ -14,13 +14,13 @@ from __future__ import annotations
 import logging
 import threading
 import types
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from neuron_lab.compiler import break_reasons, dynamo_internals, graphs, guard_values, places, recompile_reasons
 from neuron_lab.compiler.places import CellOf, Place
+from neuron_lab.compiler.row_buffer import RowBuffer
 from neuron_lab.compiler.trace_records import GuardFailure, break_stack, parse_break_message, parse_recompile
 from neuron_lab.compiler.uncompiled_calls import UncompiledCalls
 from neuron_lab.trace.events import Kind
@@ -83,7 +83,7 @@ class CompileObserver:
     def __init__(self) -> None:
         self.cell_of: CellOf | None = None
         self.notices: list[str] = []
-        self._rows: deque[tuple[Kind, dict[str, Any]]] = deque()
+        self._rows = RowBuffer()
         self._lock = threading.RLock()
         self._handler = _TraceHandler(self)
         self._pending = _Pending()
@@ -110,15 +110,8 @@ class CompileObserver:
         with self._lock:
             if not self._pending.starts_ns:
                 self._report_breaks({})
-        while self._rows:
-            kind, columns = self._rows.popleft()
-            if kind == Kind.COMPILE:
-                columns["graph"] = -1 if columns["graph"] is None else sink.graph(columns["graph"])
-            sink.extend(kind, {name: [value] for name, value in columns.items()})
+        self._rows.drain(sink)
         return {}
-
-    def _add(self, kind: Kind, **columns: Any) -> None:
-        self._rows.append((kind, {"duration_ns": 0, "track": threading.get_native_id(), **columns}))
 
     def counts(self) -> CompileCounts:
         """Totals so far; cheap, from any thread."""
@@ -188,7 +181,7 @@ class CompileObserver:
         self._counts = _plus(self._counts, compiles=1)
         file, line = metrics.get("co_filename") or "", metrics.get("co_firstlineno") or 0
         place = places.place_at(file, line, self.cell_of) if file else places.UNKNOWN
-        self._add(
+        self._rows.add(
             Kind.COMPILE,
             name=readable_name(metrics.get("co_name") or "?"),
             start_ns=start_ns,
@@ -235,7 +228,7 @@ class CompileObserver:
     def _emit_recompile(
         self, compile_id: str, recompile: _Recompile, reason: str, duration_ns: int, *, limit_reached: bool
     ) -> None:
-        self._add(
+        self._rows.add(
             Kind.RECOMPILE,
             name=readable_name(recompile.name),
             start_ns=recompile.start_ns,
@@ -268,7 +261,7 @@ class CompileObserver:
     def _report_break(self, message: str, reported: _Break) -> None:
         self._counts = _plus(self._counts, graph_breaks=1)
         parts = parse_break_message(message)
-        self._add(
+        self._rows.add(
             Kind.GRAPH_BREAK,
             name=parts[0].kind,
             start_ns=reported.start_ns,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Protocol
@@ -75,6 +75,12 @@ class Recorder:
     def active(self) -> bool:
         """True while a recording is open. One attribute read: cheap enough for every call."""
         return bool(self._open)
+
+    @property
+    def newest_start_ns(self) -> int:
+        """When the innermost open recording began; 0 when none is open. Earlier events are not part of it."""
+        recordings = self._open
+        return recordings[-1].start_ns if recordings else 0
 
     def add_source(self, source: Source) -> None:
         """Drain this source from now on; it is started at once when a recording is open."""
@@ -203,6 +209,20 @@ class Recording:
     def count(self, kind: Kind | str) -> int:
         """Events of one kind kept so far."""
         return self._builder.count(kind)
+
+    def chunks(self, kind: Kind | str, after: int = 0) -> list[Chunk]:
+        """What was kept of one kind, in the order it came, without the first `after` chunks: a live view keeps up."""
+        return self._builder.chunks(kind, after)
+
+    @property
+    def signatures(self) -> Sequence[Signature]:
+        """What `signature` columns refer to. Grows while the recorder is used; ids never change."""
+        return self._builder.registry.signatures
+
+    @property
+    def graphs(self) -> Sequence[GraphSpec]:
+        """What `Signature.graph` refers to. Grows like `signatures`."""
+        return self._builder.registry.graphs
 
     def close(self, header: TraceHeader) -> Trace:
         """End the recording now. Origin, duration and losses are filled into the header."""
