@@ -2,8 +2,8 @@
 
 The low schedule takes documented rooflines and the low end of the assumed launch time, the high schedule the
 high ends. Both are on the modelled clock, which begins with the first launch; neither may be compared with wall
-times. Host copies, CPU fallbacks and Python between operators take no modelled time, because nothing documents them; a
-copy to the host and a fallback make the host wait for the cores.
+times. Host copies, CPU fallbacks and Python between operators take no modelled time, because nothing documents
+them; a copy to the host and a fallback make the host wait for the cores.
 """
 
 from __future__ import annotations
