@@ -13,6 +13,8 @@ def clean(monkeypatch):
     monkeypatch.setattr(environment, "_before", {})
     for name in environment.NAMES:
         monkeypatch.delenv(name, raising=False)
+    yield
+    environment.restore()
 
 
 def test_restore_puts_back_what_the_user_had(monkeypatch):

@@ -16,8 +16,7 @@ def standin():
     was_active = finder._FINDER in sys.meta_path
     finder.install()
     yield
-    if not was_active:
-        finder.remove()
+    finder.install() if was_active else finder.remove()
 
 
 @pytest.fixture
@@ -59,8 +58,7 @@ def test_other_distributions_stay_visible(standin):
         importlib.metadata.version("a-distribution-nobody-has")
 
 
-def test_removing_it_makes_the_package_absent_again():
-    finder.install()
+def test_removing_it_makes_the_package_absent_again(standin):
     finder.remove()
     assert finder._FINDER not in sys.meta_path
     assert "torch_neuronx" not in sys.modules

@@ -81,7 +81,7 @@ class FakeCore:
             (
                 start,
                 start + 500,
-                len(self.records) + 1,
+                number,
                 value0,
                 value1,
                 signature,

@@ -79,16 +79,14 @@ def device_info() -> DeviceInfo:
 
 
 def _activate_emulated(selection: Selection, topology: Topology) -> DeviceInfo:
+    _bring_up(topology)
     from neuron_lab.device import dynamo_interface
-    from neuron_lab.device.core import load_core
     from neuron_lab.device.standin import finder
 
-    _bring_up(topology)
     finder.install()
     dynamo_interface.register_when_imported()
     environment.export(_variables("emulated", topology))
     _make_libraries_ask_again()
-    load_core().ledger_enable(True)
     return DeviceInfo(
         kind="emulated",
         why=selection.why,
@@ -128,11 +126,13 @@ def _bring_up(topology: Topology) -> None:
 
 def _name_device() -> None:
     from neuron_lab.device import registration
+    from neuron_lab.device.core import load_core
     from neuron_lab.device.op_list import install as install_op_list
     from neuron_lab.device.runtime import devices, neuron
 
     registration.register(neuron)
     install_op_list()
+    load_core().ledger_enable(True)
     os.register_at_fork(after_in_child=devices.mark_forked_child)
 
 

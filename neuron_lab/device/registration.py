@@ -41,7 +41,7 @@ def _taker() -> str | None:
             return f"a device named {name!r} that installed no torch.{name}"
         return f"a device named {name!r} ({module.__name__}, {getattr(module, '__file__', None) or 'built in'})"
     if torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", "PrivateUse1"):
-        return "a C++ extension that registered kernels without naming its device"
+        return "an extension that registered kernels without naming its device"
     return None
 
 
