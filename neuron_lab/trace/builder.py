@@ -36,6 +36,8 @@ from neuron_lab.trace.table import Table, Trace
 __all__ = ["Chunk", "Registry", "Text", "TraceBuilder"]
 
 Item = TypeVar("Item")
+Referring = TypeVar("Referring", Signature, GraphSpec)
+_NO_IDS: Array = np.empty(0, np.int64)
 _FOLD_AT = 4096  # single rows are joined at this many
 
 
@@ -103,6 +105,16 @@ class TraceBuilder:
     def count(self, kind: Kind | str) -> int:
         """Events of one kind so far."""
         return sum(map(len, self._chunks.get(kind, ())))
+
+    def rows_after(self, kind: Kind | str, count: int) -> list[Chunk]:
+        """The events of one kind in the order they came, without the first `count`."""
+        seen, rows = 0, []
+        for chunk in self._chunks.get(kind, []):
+            skip = min(max(count - seen, 0), len(chunk))
+            seen += len(chunk)
+            if skip < len(chunk):
+                rows.append(chunk.where(np.arange(skip, len(chunk))) if skip else chunk)
+        return rows
 
     def signature(self, signature: Signature) -> int:
         """The id to put into a `signature` column. The same signature always has the same id."""
@@ -174,7 +186,9 @@ class TraceBuilder:
 
     def _fold(self, kind: str) -> None:
         """Single rows cost a dozen arrays each; join them now and then."""
-        self._chunks[kind] = [_joined(self._chunks[kind])]
+        joined = _joined(self._chunks[kind])
+        arrays = {name: compact(array) for name, array in joined.arrays.items()}
+        self._chunks[kind] = [joined.replacing(arrays)]
         self._ids[kind] = [np.concatenate(self._ids[kind])]
 
     def _chosen(self, kind: str, start_ns: int | None, end_ns: int | None) -> tuple[Chunk, Array]:
@@ -257,13 +271,17 @@ def _used(chunks: Sequence[Chunk], column: str, size: int) -> Array:
 def _only_used(
     chunks: list[Chunk], registry: Registry
 ) -> tuple[list[Chunk], list[Signature], list[GraphSpec], list[tuple[Frame, ...]]]:
+    """The chunks and what they refer to, numbered anew: events → signatures → graphs, and the stacks of all."""
     signatures = np.flatnonzero(_used(chunks, "signature", len(registry.signatures)))
-    kept = [registry.signatures[i] for i in signatures]
+    used_signatures = [registry.signatures[i] for i in signatures]
     graph_used = _used(chunks, "graph", len(registry.graphs))
-    graph_used[[signature.graph for signature in kept if signature.graph >= 0]] = True
+    graph_used[[signature.graph for signature in used_signatures if signature.graph >= 0]] = True
+    graphs = np.flatnonzero(graph_used)
+    used_graphs = [registry.graphs[i] for i in graphs]
     stack_used = _used(chunks, "stack", len(registry.stacks))
-    stack_used[[signature.stack for signature in kept if signature.stack >= 0]] = True
-    graphs, stacks = np.flatnonzero(graph_used), np.flatnonzero(stack_used)
+    nodes = (node for graph in used_graphs for node in graph.nodes)
+    stack_used[[each.stack for each in (*used_signatures, *nodes) if each.stack >= 0]] = True
+    stacks = np.flatnonzero(stack_used)
     new_of = {
         "signature": lookup(signatures, len(registry.signatures)),
         "graph": lookup(graphs, len(registry.graphs)),
@@ -271,16 +289,20 @@ def _only_used(
     }
     return (
         [renumbered(chunk, new_of) for chunk in chunks],
-        [
-            replace(
-                signature,
-                graph=int(new_of["graph"][signature.graph]) if signature.graph >= 0 else -1,
-                stack=int(new_of["stack"][signature.stack]) if signature.stack >= 0 else -1,
-            )
-            for signature in kept
-        ],
-        [registry.graphs[i] for i in graphs],
+        [with_references(signature, new_of["stack"], new_of["graph"]) for signature in used_signatures],
+        [with_references(graph, new_of["stack"]) for graph in used_graphs],
         [registry.stacks[i] for i in stacks],
+    )
+
+
+def with_references(item: Referring, stack_of: Array, graph_of: Array = _NO_IDS) -> Referring:
+    """A signature or graph with the stacks and graphs it refers to mapped to new ids."""
+    if isinstance(item, GraphSpec):
+        return replace(item, nodes=tuple(with_references(node, stack_of, graph_of) for node in item.nodes))
+    return replace(
+        item,
+        stack=int(stack_of[item.stack]) if item.stack >= 0 else -1,
+        graph=int(graph_of[item.graph]) if item.graph >= 0 else -1,
     )
 
 
@@ -301,7 +323,6 @@ def _own_vocabulary(chunks: list[Chunk], strings: Sequence[str]) -> tuple[tuple[
     kept = np.flatnonzero(used)
     new_of = lookup(kept, len(strings))
     mapped = [
-        chunk.replacing({name: compact(_mapped(chunk.arrays[name], new_of)) for name in chunk.text})
-        for chunk in chunks
+        chunk.replacing({name: _mapped(chunk.arrays[name], new_of) for name in chunk.text}) for chunk in chunks
     ]
     return tuple(strings[i] for i in kept.tolist()), mapped

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ class StringPool:
         return np.array([self.code(text) for text in texts], dtype=CODES)
 
 
+@cache
 def schema_of(kind: str) -> dict[str, str]:
     """Column name → type for one kind; of an unknown kind only the common columns are known."""
     return COMMON_COLUMNS | (PAYLOAD_COLUMNS[Kind(kind)] if is_known(kind) else {})
@@ -87,6 +89,10 @@ def default_of(kind: str, column: str, column_type: str) -> object:
 
 def constant(value: object, length: int, dtype: npt.DTypeLike) -> Array:
     """`length` rows of one value, in no memory."""
+    if length == 1:
+        return np.array(
+            [value], dtype=dtype
+        )  # ten times faster than a broadcast view, and events come one by one
     return np.broadcast_to(np.asarray(value, dtype=dtype), (length,))
 
 

@@ -210,9 +210,15 @@ class Recording:
         """Events of one kind kept so far."""
         return self._builder.count(kind)
 
-    def chunks(self, kind: Kind | str, after: int = 0) -> list[Chunk]:
-        """What was kept of one kind, in the order it came, without the first `after` chunks: a live view keeps up."""
-        return self._builder.chunks(kind, after)
+    def rows_after(self, kind: Kind | str, count: int) -> list[Chunk]:
+        """What was kept of one kind in the order it came, without the first `count`: how a live view keeps up."""
+        with self._recorder._lock:
+            return self._builder.rows_after(kind, count)
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """What the codes of text columns refer to. Grows while the recorder is used."""
+        return self._builder.registry.pool.strings
 
     @property
     def signatures(self) -> Sequence[Signature]:

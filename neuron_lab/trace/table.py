@@ -163,6 +163,13 @@ class Trace:
         """One kind's events as a pandas DataFrame; text columns hold str."""
         return self.table(kind).df()
 
+    @staticmethod
+    def merge(traces: Sequence[Trace]) -> Trace:
+        """All events of all traces in one, told apart by rank; ranks that collide are numbered anew."""
+        from neuron_lab.trace.merge import merge  # merging builds a Trace, so that module stands above this one
+
+        return merge(traces)
+
 
 def _read_only(array: Array) -> Array:
     view = array.view()
