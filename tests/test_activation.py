@@ -109,8 +109,8 @@ def test_the_machine_can_change_until_the_first_tensor_and_not_after():
     )
     assert message == (
         "neuron_lab.errors.ActivationError: the emulated machine cannot change from trn2.48xlarge (LNC 2, 64 "
-        "cores) to trn2.3xlarge (LNC 2, 4 cores): device tensors exist already; restart the kernel (or start a fresh "
-        "process) and activate first"
+        "cores) to trn2.3xlarge (LNC 2, 4 cores): device tensors exist already; restart the kernel (or start "
+        "a fresh process) and activate first"
     )
 
 

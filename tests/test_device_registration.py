@@ -15,9 +15,9 @@ def test_a_slot_taken_by_another_backend_is_named_with_its_module():
     )
     assert message == (
         "neuron_lab.errors.ActivationError: the emulated neuron device needs PrivateUse1, PyTorch's one slot "
-        "for an out-of-tree device, and in this process it is taken by a device named 'npu' (torch_npu, built in); "
-        "start a fresh process that does not load it (TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps installed backends "
-        "from loading by themselves)"
+        "for an out-of-tree device, and in this process it is taken by a device named 'npu' (torch_npu, built "
+        "in); start a fresh process that does not load it (TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps installed "
+        "backends from loading by themselves)"
     )
 
 
