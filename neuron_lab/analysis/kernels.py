@@ -56,7 +56,7 @@ class StepKernels:
 
     @property
     def keeps_compiling(self) -> bool:
-        """Every step after the first needs kernels that no step before needed: some shape grows all the time."""
+        """Every step after the first needs kernels that no step before needed: some shape keeps growing."""
         return len(self.unseen) > 2 and min(self.unseen[1:]) > 0
 
 
@@ -115,7 +115,7 @@ def _with_signature(operators: Table, wanted: Array) -> Table:
 
 
 def _graph_node_counts(trace: Trace) -> list[int]:
-    """Of the graphs compiled during the profile; a compilation whose graph is empty gives the device nothing."""
+    """Of the graphs compiled during the profile. An empty graph gives the device nothing to compile."""
     counts = trace.table(Kind.COMPILE).column("node_count")
     return [int(count) for count in counts if count > 0]
 
