@@ -29,17 +29,21 @@ def merge(traces: Sequence[Trace]) -> Trace:
     traces = tuple(traces)
     if not traces:
         raise UsageError("merge was given no traces; give at least one")
+    if len(traces) == 1:
+        return traces[0]
     rank_maps = _rank_maps([_ranks(trace) for trace in traces])
     shifts_ns, origin_unix_ns = _alignment([trace.header.origin_unix_ns for trace in traces])
     builder = TraceBuilder()
     extra = _extra_columns(traces)
-    last_correlation = 0
+    correlations = 0  # numbered so far
     for trace, rank_of, shift_ns in zip(traces, rank_maps, shifts_ns, strict=True):
         chunks = _chunks(trace, builder.registry, first_id=len(builder))
-        chunks = [_moved(chunk, rank_of, shift_ns, last_correlation, builder.registry) for chunk in chunks]
+        known = _correlations(chunks)
         for chunk in chunks:
-            last_correlation = max(last_correlation, int(chunk.arrays["correlation"].max()))
+            chunk = _moved(chunk, rank_of, shift_ns, builder.registry)
+            chunk = _recorrelated(chunk, known, first=correlations + 1)
             builder.append(_with_extra(chunk, extra[chunk.kind]))
+        correlations += len(known)
     header = _header(traces, rank_maps, origin_unix_ns)
     return builder.freeze(header)
 
@@ -108,18 +112,27 @@ def _picked(values: Array, index: Array) -> Array:
     return values[index]
 
 
-def _moved(
-    chunk: Chunk, rank_of: Mapping[int, int], shift_ns: int, last_correlation: int, registry: Registry
-) -> Chunk:
+def _moved(chunk: Chunk, rank_of: Mapping[int, int], shift_ns: int, registry: Registry) -> Chunk:
     arrays = chunk.arrays
     changed = {"rank": _new_ranks(arrays["rank"], rank_of)}
     if shift_ns:
         on_wall = arrays["clock"] == registry.pool.code(Clock.WALL.value)
         changed["start_ns"] = arrays["start_ns"] + shift_ns * on_wall
-    if last_correlation:
-        used = arrays["correlation"] > 0
-        changed["correlation"] = arrays["correlation"] + used * np.uint64(last_correlation)
     return chunk.replacing(changed)
+
+
+def _correlations(chunks: Sequence[Chunk]) -> Array:
+    """The correlation numbers a trace uses, rising; 0 (none) is not one."""
+    found = [np.unique(chunk.arrays["correlation"]) for chunk in chunks]
+    distinct = np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+    return distinct[distinct > 0]
+
+
+def _recorrelated(chunk: Chunk, known: Array, first: int) -> Chunk:
+    """Numbered anew from `first` on, so that those of two traces differ."""
+    old = chunk.arrays["correlation"]
+    new = np.where(old > 0, np.searchsorted(known, old) + first, 0).astype(np.uint64)
+    return chunk.replacing({"correlation": new})
 
 
 def _new_ranks(ranks: Array, rank_of: Mapping[int, int]) -> Array:
@@ -203,7 +216,7 @@ def _header(
         context=by_rank(lambda header: header.context),
         dropped=_summed([header.dropped for header in headers]),
         error="; ".join(f"{label}: {h.error}" for label, h in zip(labels, headers, strict=True) if h.error),
-        counters=_apart(labels, headers) if len(headers) > 1 else headers[0].counters,
+        counters=_apart(labels, headers),
     )
 
 

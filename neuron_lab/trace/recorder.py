@@ -210,8 +210,13 @@ class Recording:
         """Events of one kind kept so far."""
         return self._builder.count(kind)
 
+    @property
+    def dropped_count(self) -> int:
+        """Records lost so far, for whatever reason."""
+        return sum(self._dropped.values())
+
     def rows_after(self, kind: Kind | str, count: int) -> list[Chunk]:
-        """What was kept of one kind in the order it came, without the first `count`: how a live view keeps up."""
+        """What was kept of one kind in the order it came, without the first `count`: a live view keeps up."""
         with self._recorder._lock:
             return self._builder.rows_after(kind, count)
 
