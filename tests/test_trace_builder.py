@@ -155,6 +155,16 @@ def test_work_on_the_device_must_say_which_clock_its_times_are_of(kind: Kind) ->
         TraceBuilder().add(kind, name="k", start_ns=0)
 
 
+def test_a_field_of_a_record_array_does_not_keep_the_records_alive() -> None:
+    records = np.zeros(1_000, dtype=[("start", "i8"), ("rest", "S56")])
+    records["start"] = np.arange(1_000)
+    builder = TraceBuilder()
+    builder.extend(Kind.MARK, {"name": "m", "start_ns": records["start"]})
+    column = builder.freeze(HEADER).table(Kind.MARK).column("start_ns")
+    assert column.strides == (8,)
+    assert not np.shares_memory(column, records)
+
+
 def test_an_empty_batch_adds_nothing() -> None:
     builder = TraceBuilder()
     builder.extend(Kind.OPERATOR, {"name": [], "start_ns": np.empty(0, np.int64)})

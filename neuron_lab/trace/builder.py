@@ -98,23 +98,26 @@ class TraceBuilder:
         self._chunks: dict[str, list[Chunk]] = {}
         self._ids: dict[str, list[Array]] = {}  # beside each chunk: provisional ids of its rows
         self._count = 0
+        self._count_of: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._count
 
     def count(self, kind: Kind | str) -> int:
         """Events of one kind so far."""
-        return sum(map(len, self._chunks.get(kind, ())))
+        return self._count_of.get(kind, 0)
 
     def rows_after(self, kind: Kind | str, count: int) -> list[Chunk]:
         """The events of one kind in the order they came, without the first `count`."""
-        seen, rows = 0, []
-        for chunk in self._chunks.get(kind, []):
-            skip = min(max(count - seen, 0), len(chunk))
-            seen += len(chunk)
-            if skip < len(chunk):
-                rows.append(chunk.where(np.arange(skip, len(chunk))) if skip else chunk)
-        return rows
+        wanted = self.count(kind) - count
+        rows: list[Chunk] = []
+        for chunk in reversed(self._chunks.get(kind, ())):
+            if wanted <= 0:
+                break
+            skip = max(len(chunk) - wanted, 0)
+            rows.append(chunk.where(np.arange(skip, len(chunk))) if skip else chunk)
+            wanted -= len(chunk)
+        return rows[::-1]
 
     def signature(self, signature: Signature) -> int:
         """The id to put into a `signature` column. The same signature always has the same id."""
@@ -147,6 +150,7 @@ class TraceBuilder:
         """A chunk made by this builder's registry."""
         first = self._count
         self._count += len(chunk)
+        self._count_of[chunk.kind] = self.count(chunk.kind) + len(chunk)
         chunks = self._chunks.setdefault(chunk.kind, [])
         ids = self._ids.setdefault(chunk.kind, [])
         chunks.append(chunk)

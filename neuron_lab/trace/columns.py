@@ -202,7 +202,10 @@ def _numbers(kind: str, name: str, value: Any, length: int, column_type: str) ->
             f"{kind} column {name!r} is {wanted}; {given.dtype} value {_outlier(given, wanted)} does not fit"
         )
     array = given.astype(wanted, copy=False)
-    return array if array.ndim else constant(array, length, wanted)
+    if not array.ndim:
+        return constant(array, length, wanted)
+    # A field of a structured array would keep the whole array alive.
+    return array if is_constant(array) else np.ascontiguousarray(array)
 
 
 def _fits(given: Array, wanted: np.dtype[Any]) -> bool:
