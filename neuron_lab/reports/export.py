@@ -1,8 +1,8 @@
 """Write a profile to a file of the format its suffix names.
 
-`.pftrace` is Perfetto's native format, `.json` Chrome trace JSON, `.parquet` the whole event table. A file appears
-whole or not at all. Browsers stop opening very large drawings: past a stated number of rows per kind the later ones
-are left out, and the result says how many.
+`.pftrace` is Perfetto's native format, `.json` Chrome trace JSON, `.parquet` the whole event table. A file
+appears whole or not at all. Browsers cannot open very large drawings: past a stated number of rows per kind
+the rest is left out, and the result says how many.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ class Export:
     events: int  # slices drawn, or rows saved
     cut: dict[str, int] = field(default_factory=dict)  # rows left out, by kind; empty = everything was written
     max_rows: int = 0
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
 
     def __str__(self) -> str:
         text = f"wrote {self.path} ({bytes_text(self.size_bytes)}, {self.events:,} events)"

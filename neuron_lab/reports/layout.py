@@ -1,7 +1,7 @@
 """Which event of a trace goes on which track: a `Trace` becomes a `Drawing`.
 
 Each (rank, clock) pair is a group of its own. Times of different clocks stand side by side, both from the
-profile's start, and are never joined: an arrow leads from a launch to its kernel only where both are on one clock.
+profile's start, and are never joined: an arrow leads from a launch to its kernel where both are on one clock.
 Nothing here knows a file format.
 """
 

@@ -1,7 +1,7 @@
 """The modelled timeline as tracks: host launches, and kernels on their cores, joined by arrows.
 
-Drawn is the schedule of the low ends (documented rooflines, least assumed launch time): one picture cannot stand
-at both ends of an interval at once. Each kernel carries its interval and the bound that limits it as details.
+Drawn is the schedule of the low ends (documented rooflines, least assumed launch time): no picture can stand at
+both ends of an interval at once. Each kernel carries its interval and the bound that limits it as details.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from neuron_lab.analysis.modelled import ModelledTimeline, model_timeline
 from neuron_lab.hardware.cost import BOUNDS
 from neuron_lab.reports.drawing import Argument, EventSet, Ints, Sketch, Words
 from neuron_lab.trace.events import Clock, Kind
 from neuron_lab.trace.table import Trace
+
+Mask = npt.NDArray[np.bool_]
 
 LAUNCHES = "host launches (low end of the interval)"
 
@@ -28,7 +31,7 @@ def draw_modelled(
 ) -> None:
     """Model the trace and draw the kernels of its first `operator_rows` operators.
 
-    `group` gives the group of a rank and clock, `core_track` the track of a rank and core on the modelled clock.
+    `group` gives the group of a rank and clock, `core_track` the modelled track of a rank and core.
     """
     timeline = model_timeline(trace)
     chosen = timeline.rows < operator_rows
@@ -66,18 +69,18 @@ def draw_modelled(
     )
 
 
-def _names(trace: Trace, timeline: ModelledTimeline, chosen: Ints) -> Words:
+def _names(trace: Trace, timeline: ModelledTimeline, chosen: Mask) -> Words:
     table = trace.table(Kind.OPERATOR)
     return Words(table.codes("name")[timeline.rows[chosen]], table.vocabulary)
 
 
-def _core_tracks(timeline: ModelledTimeline, chosen: Ints, core_track: Callable[[int, int], int]) -> Ints:
+def _core_tracks(timeline: ModelledTimeline, chosen: Mask, core_track: Callable[[int, int], int]) -> Ints:
     rank, core = timeline.rank[chosen].astype(np.int64), timeline.core[chosen].astype(np.int64)
     combined = rank * 65536 + core
     return _mapped(combined, {code: core_track(code // 65536, code % 65536) for code in _levels(combined)})
 
 
-def _details(trace: Trace, timeline: ModelledTimeline, chosen: Ints) -> tuple[Argument, ...]:
+def _details(trace: Trace, timeline: ModelledTimeline, chosen: Mask) -> tuple[Argument, ...]:
     always = np.ones(int(np.count_nonzero(chosen)), dtype=bool)
     return (
         Argument("modelled_low_ns", timeline.low_ns[chosen].astype(np.int64), always),

@@ -255,7 +255,7 @@ class _Encoder:
         }
         is_float = counters.value.dtype.kind == "f"
         value = Fixed64(DOUBLE_COUNTER_VALUE, "value") if is_float else _varint(COUNTER_VALUE, "value", columns)
-        parts = [number(TYPE, COUNTER_EVENT), _varint(TRACK_UUID, "track", columns), value]
+        parts: list[Part] = [number(TYPE, COUNTER_EVENT), _varint(TRACK_UUID, "track", columns), value]
         yield _Packets(_event_packet(columns, parts), columns, counters.time_ns[read] + self.shift_ns)
 
 

