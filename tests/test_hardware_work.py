@@ -220,3 +220,9 @@ def test_an_unknown_operator_counts_one_pass_and_says_it_is_assumed() -> None:
         write_bytes=24,
         assumed=True,
     )
+
+
+def test_attention_without_its_three_tensors_is_unknown() -> None:
+    assert (
+        work_of("aten::_scaled_dot_product_fused_attention_overrideable", _bf16((1, 2)), ()).kind == "unknown"
+    )

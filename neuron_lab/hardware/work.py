@@ -109,7 +109,7 @@ def _matmul_family(base: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor
         return _convolution(inputs[0], inputs[1], outputs[0], 1, inputs, outputs)
     if base in kinds.CONVOLUTION_BACKWARD and len(inputs) >= 3:
         return _convolution(inputs[1], inputs[2], inputs[0], 2, inputs, outputs)
-    if is_attention(base):
+    if is_attention(base) and len(inputs) >= 3:
         return _attention(base, inputs, outputs)
     return None
 
@@ -148,8 +148,8 @@ def _convolution(
     return _tensor_work("matmul", times, positions, prod(weight.shape[1:]), channels, inputs, outputs)
 
 
-def _attention(base: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Work | None:
-    backward = "backward" in base
+def _attention(base: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Work:
+    backward = "backward" in base and len(inputs) >= 4
     query, key, value = inputs[1:4] if backward else inputs[:3]
     heads = prod(query.shape[:-2])
     rows, columns = query.shape[-2], key.shape[-2]
