@@ -349,6 +349,20 @@ def test_the_standin_offers_classes_for_streams_and_events():
         pass
 
 
+def test_operators_are_tracked_by_where_the_device_computes_them():
+    import torch_neuronx
+
+    x = torch.ones(2, 2, device="neuron")
+    torch_neuronx.clear_op_tracking()
+    torch.mm(x, x)
+    x.argmax()
+    torch.neuron.synchronize()
+    assert "aten::mm" in torch_neuronx.get_executed_ops()
+    assert torch_neuronx.get_fallback_ops() == ["aten::argmax"]
+    torch_neuronx.clear_op_tracking()
+    assert torch_neuronx.get_executed_ops() == torch_neuronx.get_fallback_ops() == []
+
+
 # Activation that is already in force
 
 

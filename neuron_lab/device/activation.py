@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from importlib.metadata import PackageNotFoundError, version
 
+from neuron_lab import __version__
 from neuron_lab.device import environment
 from neuron_lab.device.info import DeviceInfo
 from neuron_lab.device.selection import Selection, select
@@ -190,14 +192,18 @@ def _make_libraries_ask_again() -> None:
 
 
 def _notes() -> tuple[str, ...]:
+    """What the user must do by hand; said once here, and again by `device_info()`."""
     from neuron_lab.device import library_caches
 
-    return tuple(library_caches.frozen_answers())
+    notes = tuple(library_caches.frozen_answers())
+    for note in notes:
+        warnings.warn(note, stacklevel=4)
+    return notes
 
 
 def _versions() -> dict[str, str]:
-    found = {}
-    for name in ("neuron_lab", "torch", "torch_neuronx", "transformers"):
+    found = {"neuron_lab": __version__}
+    for name in ("torch", "torch_neuronx", "transformers"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

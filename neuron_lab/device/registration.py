@@ -11,10 +11,12 @@ from types import ModuleType
 
 import torch
 
+from neuron_lab.device import core
 from neuron_lab.errors import ActivationError
 
 NAME = "neuron"
 _UNNAMED = "privateuseone"
+_FIRST_KERNEL = "aten::empty.memory_format"  # no device is of use without it
 
 
 def is_registered(module: ModuleType) -> bool:
@@ -40,7 +42,7 @@ def _taker() -> str | None:
         if module is None:
             return f"a device named {name!r} that installed no torch.{name}"
         return f"a device named {name!r} ({module.__name__}, {getattr(module, '__file__', None) or 'built in'})"
-    if torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", "PrivateUse1"):
+    if not core.loaded() and torch._C._dispatch_has_kernel_for_dispatch_key(_FIRST_KERNEL, "PrivateUse1"):
         return "an extension that registered kernels without naming its device"
     return None
 

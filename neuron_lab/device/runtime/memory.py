@@ -19,10 +19,10 @@ def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
     """Nested, as the real device has it; not CUDA's flat names."""
     stats = load_core().memory_stats(device_index(device))
     held = {
-        "current": stats["allocated_current"],
-        "peak": stats["allocated_peak"],
-        "allocated": stats["allocated_total"],
-        "freed": stats["freed_total"],
+        "current": stats["current"],
+        "peak": stats["peak"],
+        "allocated": stats["allocated"],
+        "freed": stats["freed"],
     }
     return {
         "allocated_bytes": dict(held),
@@ -36,11 +36,11 @@ def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    return int(load_core().memory_stats(device_index(device))["allocated_current"])
+    return int(load_core().memory_stats(device_index(device))["current"])
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    return int(load_core().memory_stats(device_index(device))["allocated_peak"])
+    return int(load_core().memory_stats(device_index(device))["peak"])
 
 
 def memory_reserved(device: DeviceLike = None) -> int:

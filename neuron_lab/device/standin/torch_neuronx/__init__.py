@@ -36,6 +36,7 @@ from neuron_lab.device.runtime.memory import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
+from neuron_lab.device.runtime.op_tracking import clear_op_tracking, get_executed_ops, get_fallback_ops
 from neuron_lab.device.runtime.streams import (
     Event,
     StreamContext,
@@ -57,6 +58,7 @@ __all__ = [
     "StreamContext",
     "__version__",
     "_lazy_init",
+    "clear_op_tracking",
     "current_device",
     "current_stream",
     "default_stream",
@@ -64,6 +66,8 @@ __all__ = [
     "device_count",
     "empty_cache",
     "get_device_properties",
+    "get_executed_ops",
+    "get_fallback_ops",
     "is_available",
     "is_neuron_runtime_initialized",
     "max_memory_allocated",
