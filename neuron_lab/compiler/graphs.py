@@ -29,17 +29,24 @@ class Made:
 _made: OrderedDict[str, Made] = OrderedDict()
 
 
-def remember(compile_id: str, made: Made) -> None:
-    """Called by the backend; the first graph of a compilation is the one it is known by."""
-    if compile_id:
-        _made.setdefault(compile_id, made)
-        while len(_made) > _REMEMBERED:
-            _made.popitem(last=False)
+def remember(compile_id: str, made: Made) -> bool:
+    """Called by the backend. True when it is the compilation's first graph, which the compilation is known by."""
+    if compile_id in _made:
+        return False
+    _made[compile_id] = made
+    while len(_made) > _REMEMBERED:
+        _made.popitem(last=False)
+    return True
 
 
 def made_by(compile_id: str) -> Made:
-    """What was remembered, once: a compile id is used again after `torch._dynamo.reset()`."""
+    """What was remembered, once."""
     return _made.pop(compile_id, Made())
+
+
+def forget(compile_id: str) -> None:
+    """A compilation begins: ids are used again after `torch._dynamo.reset()`."""
+    _made.pop(compile_id, None)
 
 
 def describe(name: str, graph: torch.fx.Graph) -> GraphSpec:

@@ -21,9 +21,10 @@ from typing import Any
 from neuron_lab.compiler import break_reasons, dynamo_internals, graphs, guard_values, places, recompile_reasons
 from neuron_lab.compiler.places import CellOf, Place
 from neuron_lab.compiler.row_buffer import RowBuffer
+from neuron_lab.compiler.shape_versions import ShapeChange
 from neuron_lab.compiler.trace_records import GuardFailure, break_stack, parse_break_message, parse_recompile
 from neuron_lab.compiler.uncompiled_calls import UncompiledCalls
-from neuron_lab.trace.events import Kind
+from neuron_lab.trace.events import GraphSpec, Kind
 from neuron_lab.trace.recorder import Sink, now_ns
 
 _REASON_START = "Graph Break Reason: "
@@ -90,6 +91,7 @@ class CompileObserver:
         self._baseline: dict[str, int] = {}
         self._counts = CompileCounts()
         self._tested = False
+        self._armed = False
         self._given_up: dict[types.CodeType, _Recompile] = {}
         self._uncompiled = UncompiledCalls(self._ran_uncompiled)
 
@@ -97,11 +99,13 @@ class CompileObserver:
         """Begin to observe. What was compiled before is not reported."""
         self._baseline = dynamo_internals.break_counters()
         self._pending = _Pending()
+        self._armed = True
         logging.getLogger(dynamo_internals.TRACE_LOGGER).addHandler(self._handler)
 
     def stop(self) -> None:
         """Leave Dynamo and logging as they were; what is buffered waits for one more `drain`."""
         logging.getLogger(dynamo_internals.TRACE_LOGGER).removeHandler(self._handler)
+        self._armed = False
         self._uncompiled.stop()
         self._given_up.clear()
 
@@ -116,6 +120,31 @@ class CompileObserver:
     def counts(self) -> CompileCounts:
         """Totals so far; cheap, from any thread."""
         return self._counts
+
+    def report_graph(self, spec: GraphSpec, compile_id: str, place: Place, start_ns: int) -> None:
+        """A graph the backend compiled outside, or besides, what one of Dynamo's compilations is known by."""
+        if self._armed:
+            self._counts = _plus(self._counts, compiles=1)
+            self._rows.add(
+                Kind.COMPILE,
+                name=spec.name,
+                start_ns=start_ns,
+                duration_ns=now_ns() - start_ns,
+                compile_id=compile_id,
+                place=place.place,
+                cell=place.cell,
+                graph=spec,
+                node_count=len(spec.nodes),
+            )
+
+    def report_new_shape(self, name: str, change: ShapeChange, compile_id: str, place: Place) -> None:
+        """The backend compiles one more static graph because a shape is new; Dynamo does not notice."""
+        if self._armed:
+            self._counts = _plus(self._counts, recompiles=1)
+            failure = GuardFailure("", change.variable, "shape", "", change.old, change.new)
+            recompile = _Recompile(failure, change.new, place, name, now_ns(), None)
+            reason = recompile_reasons.plain_reason(failure, change.new)
+            self._emit_recompile(compile_id, recompile, reason, 0, limit_reached=False)
 
     def handle(self, metadata: Mapping[str, Any], payload: str) -> None:
         """One record of the structured trace."""
@@ -136,6 +165,7 @@ class CompileObserver:
             self.notices.append(text)
 
     def _begun(self, compile_id: str) -> None:
+        graphs.forget(compile_id)
         self._pending.starts_ns.setdefault(compile_id, now_ns())
         if not self._tested:
             self._tested = True
@@ -183,7 +213,7 @@ class CompileObserver:
         place = places.place_at(file, line, self.cell_of) if file else places.UNKNOWN
         self._rows.add(
             Kind.COMPILE,
-            name=readable_name(metrics.get("co_name") or "?"),
+            name=made.spec.name if made.spec is not None else readable_name(metrics.get("co_name") or "?"),
             start_ns=start_ns,
             duration_ns=end_ns - start_ns,
             compile_id=compile_id,

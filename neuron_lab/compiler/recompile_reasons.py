@@ -24,6 +24,8 @@ def plain_reason(failure: GuardFailure, new: str, limit: int | None = None) -> s
 def _what_changed(failure: GuardFailure, new: str) -> str:
     variable = f"`{failure.variable}`"
     now = new or failure.new
+    if failure.what == "shape":
+        return f"{variable} has shape {now}, was {failure.old}; neuron compiles one static graph per shape"
     if failure.what and failure.index:
         return f"{variable} has {failure.what} {now} in dimension {failure.index}, was {failure.old}"
     if failure.what:
@@ -43,7 +45,7 @@ def _bare(value: str) -> str:
 
 
 def _change(failure: GuardFailure) -> str:
-    if failure.what in ("size", "rank"):
+    if failure.what in ("size", "rank", "shape"):
         return "pad or bucket it to a few fixed shapes"
     if failure.what == "stride":
         return "call `.contiguous()` before the compiled code"
