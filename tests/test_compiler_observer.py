@@ -171,8 +171,8 @@ def test_a_break_in_a_loop_is_reported_although_the_function_is_skipped(observer
             f"In [5], line {line}",
             'print("in the loop")',
             (
-                "`print` writes to the screen, which a graph cannot do; it is inside a loop, where a graph cannot "
-                "be resumed, so the whole function runs uncompiled; "
+                "`print` writes to the screen, which a graph cannot do; it is inside a loop, where a graph "
+                "cannot be resumed, so the whole function runs uncompiled; "
                 "remove it, or run it only when `torch.compiler.is_compiling()` is False"
             ),
         )

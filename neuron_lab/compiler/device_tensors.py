@@ -58,5 +58,9 @@ def on_cpu(value: Any) -> Any:
     if isinstance(value, torch.device) and value.type == NAME:
         return torch.device("cpu")
     if is_device(value):
-        return cpu_aliases([value])[0]
+        alias = cpu_aliases([value])[0]
+        alias._device_tensor = (
+            value  # a result may be a view of it, so it must live as long as the graph's constant
+        )
+        return alias
     return value

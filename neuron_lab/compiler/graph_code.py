@@ -105,7 +105,7 @@ class _Writer:
 
 
 def _callable(node: fx.Node) -> Any:
-    """An operator overload's own dispatcher entry saves a Python call per operator; anything else is called as it is."""
+    """An overload's own dispatcher entry saves a Python call per operator; anything else stays as it is."""
     return getattr(node.target, "_op", node.target)
 
 

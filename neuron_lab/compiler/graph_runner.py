@@ -7,8 +7,8 @@ ones drawing from the same generator.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -21,27 +21,35 @@ from neuron_lab.device.core import load_core
 from neuron_lab.trace.events import GraphSpec
 from neuron_lab.trace.recorder import now_ns
 
-# Namespaces whose operators come with torch and have CPU kernels. Any other operator is a user's: it is called with
-# device tensors, as in eager mode.
+# Namespaces whose operators come with torch and have CPU kernels. Any other operator is a user's: it is called
+# with device tensors, as in eager mode.
 _TORCH_NAMESPACES = frozenset(
     {"aten", "prims", "prim", "inductor", "rngprims", "quantized", "quantized_decomposed"}
 )
-_SHARES_STORAGE = frozenset(
-    {"aten::_unsafe_view", "aten::_reshape_alias"}
-)  # views that are not marked as views
+# Views that are not marked as views.
+_SHARES_STORAGE = frozenset({"aten::_unsafe_view", "aten::_reshape_alias"})
+# Calls of users' operators that write to their arguments.
+_FUNCTIONALIZED = frozenset({"auto_functionalized", "auto_functionalized_v2"})
 
-_FUNCTIONALIZED = frozenset({"auto_functionalized", "auto_functionalized_v2"})  # calls of operators that write
 
-_running = (
-    threading.local()
-)  # .core: where this thread's graph runs; .originals: device tensors by id of their alias
+class _Run:
+    """What users' operators inside one execution of a graph need to know and keep alive."""
+
+    def __init__(self, core: int, aliases: list[Any], inputs: list[Any]) -> None:
+        self.core = core
+        # An alias is kept beside its original, so that no later tensor can have its id.
+        self.originals = {id(alias): (alias, value) for alias, value in zip(aliases, inputs, strict=True)}
+        self.results: list[Any] = []  # device tensors whose aliases the graph uses
+
+
+_runs: ContextVar[_Run] = ContextVar("neuron_graph_run")
 
 
 class GraphRunner:
     """Callable with one list of arguments, which it clears (AOTAutograd's boxed convention)."""
 
     def __init__(self, module: torch.fx.GraphModule, spec: GraphSpec, *, results_follow_trace: bool) -> None:
-        """`results_follow_trace`: results traced as CPU tensors stay there; otherwise all results are on the device."""
+        """`results_follow_trace`: results traced as CPU tensors stay there; else all are on the device."""
         self._boxed_call = True  # on the instance: AOTAutograd wraps it and copies only instance attributes
         self.spec = spec
         self._signature_id = device_graphs.intern(spec)
@@ -55,16 +63,15 @@ class GraphRunner:
 
     def __call__(self, arguments: list[Any]) -> tuple[Any, ...]:
         begin_ns = now_ns()
-        core = _running.core = device_tensors.core_of(arguments)
+        core = device_tensors.core_of(arguments)
         inputs = [_on_device(value, core) for value in arguments]
         arguments.clear()
         kept = {index: inputs[index] for index in self._viewed_inputs}
         aliases = device_tensors.cpu_aliases(inputs)
-        if self._has_users_operators:
-            _running.originals = {id(alias): value for alias, value in zip(aliases, inputs, strict=True)}
+        run = _Run(core, aliases, inputs) if self._has_users_operators else None
         inputs.clear()
         with torch._C._AutoDispatchBelowAutograd(), torch._C._DisableAutocast(), torch.no_grad():
-            results = list(self._function(aliases))
+            results = list(self._run(aliases, run))
         final = [(index, results[index]) for index in self._cpu_results]
         final += [(index, kept[place]) for index, place in self._returned_inputs]
         for index, _ in final:
@@ -75,10 +82,18 @@ class GraphRunner:
         load_core().record_graph(self._signature_id, begin_ns, now_ns(), core)
         return tuple(results)
 
+    def _run(self, aliases: list[Any], run: _Run | None) -> tuple[Any, ...]:
+        if run is None:
+            return self._function(aliases)
+        token = _runs.set(run)
+        try:
+            return self._function(aliases)
+        finally:
+            _runs.reset(token)
+
 
 def prepare(module: torch.fx.GraphModule) -> bool:
-    """Make a graph, and the graphs inside it, fit to run over CPU aliases; True when a user's operator is in
-    one.
+    """Make a graph and those inside it fit to run over CPU aliases; True when one has a user's operator.
 
     Constants move to the CPU, and the users' operators are wrapped.
     """
@@ -110,20 +125,22 @@ def with_device_tensors(target: Callable[..., Any]) -> Callable[..., Any]:
     """The operator, callable with aliases: it sees device tensors, and its results become aliases again."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        run = _runs.get()
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        device_args, device_kwargs = pytree.tree_unflatten([_device_tensor(leaf) for leaf in leaves], spec)
+        device_args, device_kwargs = pytree.tree_unflatten([_device_tensor(leaf, run) for leaf in leaves], spec)
         results, result_spec = pytree.tree_flatten(target(*device_args, **device_kwargs))
+        run.results += results
         return pytree.tree_unflatten(device_tensors.cpu_aliases(results), result_spec)
 
     return call
 
 
-def _device_tensor(value: Any) -> Any:
-    """The caller's own tensor for an alias of an input; a copy for a value made inside the graph, which lives on there."""
+def _device_tensor(value: Any, run: _Run) -> Any:
+    """The caller's own tensor for an input's alias; a copy of a value made inside the graph, which lives on."""
     if not isinstance(value, torch.Tensor):
         return value
-    original = _running.originals.get(id(value))
-    return original if original is not None else value.to(torch.device(device_tensors.NAME, _running.core))
+    known = run.originals.get(id(value))
+    return value.to(torch.device(device_tensors.NAME, run.core)) if known is None else known[1]
 
 
 def _constant(value: Any) -> Any:
@@ -131,7 +148,7 @@ def _constant(value: Any) -> Any:
 
 
 def _on_device(value: Any, core: int) -> Any:
-    """CPU tensors are copied to the device, as the real backend does; what the graph does to them in place is lost."""
+    """CPU tensors are copied to the device, as the real backend does; in-place changes to them are lost."""
     if isinstance(value, torch.Tensor) and value.device.type == "cpu":
         return value.detach().to(torch.device(device_tensors.NAME, core))
     return value

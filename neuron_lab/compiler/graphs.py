@@ -30,7 +30,7 @@ _made: OrderedDict[str, Made] = OrderedDict()
 
 
 def remember(compile_id: str, made: Made) -> bool:
-    """Called by the backend. True when it is the compilation's first graph, which the compilation is known by."""
+    """Called by the backend. True for the compilation's first graph, by which the compilation is known."""
     if compile_id in _made:
         return False
     _made[compile_id] = made
