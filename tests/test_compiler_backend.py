@@ -323,6 +323,14 @@ def test_dynamo_is_configured_as_before() -> None:
     assert (config.assume_static_by_default, config.automatic_dynamic_shapes, config.recompile_limit) == before
 
 
+def test_torch_compile_without_a_backend_uses_the_neuron_backend_for_device_graphs() -> None:
+    compiled = torch.compile(lambda x: x + 1)
+    trace = observe(lambda: compiled(torch.ones(2, device="neuron")))
+    assert [trace.signatures[i].op for i in trace.table(Kind.OPERATOR).column("signature")][
+        -1
+    ] == "neuron::graph"
+
+
 def test_a_mode_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         result = neuron(lambda x: x + 1, mode="max-autotune")(torch.ones(2, device="neuron"))

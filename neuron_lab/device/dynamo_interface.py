@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from neuron_lab.device.default_compiler import route_when_imported
 from neuron_lab.device.post_import import when_imported
 from neuron_lab.device.registration import NAME
 from neuron_lab.device.runtime import neuron
@@ -25,6 +26,7 @@ def register_when_imported() -> None:
     if not _waiting:
         _waiting = True
         when_imported("torch._dynamo.device_interface", _register)
+        route_when_imported()
 
 
 def _register(device_interface: ModuleType) -> None:
