@@ -86,9 +86,8 @@ def main() -> None:
             path = Path(folder) / f"trace{suffix}"
             took_s = min(seconds(lambda path=path: export(trace, path)) for _ in range(3))  # type: ignore[misc]
             size_mb = path.stat().st_size / 1e6
-            print(
-                f"  whole export of {LAUNCHES:,} operators to {suffix}: {took_s:.2f} s, {size_mb:.1f} MB (measured)"
-            )
+            print(f"  whole export of {LAUNCHES:,} operators to {suffix}: ", end="")
+            print(f"{took_s:.2f} s, {size_mb:.1f} MB (measured)")
     assert sizes["native"] / slices <= MOST_BYTES_PER_SLICE
 
 
