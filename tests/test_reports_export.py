@@ -18,9 +18,9 @@ from neuron_lab.trace.events import Frame, Kind, TraceHeader
 from neuron_lab.trace.parquet import load
 from neuron_lab.trace.table import Trace
 
-HOST = "rank 0: host, measured wall time"
-MODELLED = "rank 0: device, modelled time (not measured)"
-MEASURED = "rank 0: device, measured time"
+HOST = "rank 0: host, wall, measured"
+MODELLED = "rank 0: device, modelled"
+MEASURED = "rank 0: device, measured"
 HOSTILE = [
     r"C:\new\table\run_1",
     "</script><b>&amp;",
@@ -246,11 +246,11 @@ def test_modelled_kernels_have_their_own_launches_and_arrows(exported, suffix: s
     found = exported(trace, suffix)
     assert [(drawn.group, drawn.lane) for drawn in found.of("operator")] == [(HOST, "thread 1")] * 2
     assert [(drawn.group, drawn.lane) for drawn in found.of("modelled launch")] == [
-        (MODELLED, "host launches (low end of the interval)")
+        (MODELLED, "host launches, low end")
     ] * 2
     assert [(drawn.group, drawn.lane) for drawn in found.of("modelled kernel")] == [
-        (MODELLED, "core 0"),
-        (MODELLED, "core 1"),
+        (MODELLED, "core 0, low end"),
+        (MODELLED, "core 1, low end"),
     ]
     assert {(a.category, b.category) for a, b in found.arrows} == {("modelled launch", "modelled kernel")}
     assert len(found.arrows) == 2

@@ -23,9 +23,9 @@ from neuron_lab.trace.table import Table, Trace
 
 CLOCK_ORDER = [clock.value for clock in (Clock.WALL, Clock.MODELLED, Clock.MEASURED)]
 CLOCK_LABELS = {
-    Clock.WALL.value: "host, measured wall time",
-    Clock.MODELLED.value: "device, modelled time (not measured)",
-    Clock.MEASURED.value: "device, measured time",
+    Clock.WALL.value: "host, wall, measured",
+    Clock.MODELLED.value: "device, modelled",
+    Clock.MEASURED.value: "device, measured",
 }
 # Position of a track in its group, top first.
 STEPS, COMPILATION, BREAKS, THREADS, FIRST_USES, FALLBACKS, COUNTERS, CORES, OTHERS = range(0, 90, 10)
@@ -115,7 +115,7 @@ class _Page:
         return self.sketch.group(f"{self.title}rank {rank}: {CLOCK_LABELS.get(clock, clock + ' time')}")
 
     def _modelled_core(self, rank: int, core: int) -> int:
-        return self.sketch.track(self.group(rank, Clock.MODELLED), core_label(core), order=CORES)
+        return self.sketch.track(self.group(rank, Clock.MODELLED), f"{core_label(core)}, low end", order=CORES)
 
     def _cut(self, table: Table) -> Table:
         too_many = len(table) - self.max_rows

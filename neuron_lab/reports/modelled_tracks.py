@@ -19,7 +19,7 @@ from neuron_lab.trace.table import Trace
 
 Mask = npt.NDArray[np.bool_]
 
-LAUNCHES = "host launches (low end of the interval)"
+LAUNCHES = "host launches, low end"
 
 
 def draw_modelled(
