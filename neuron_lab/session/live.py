@@ -17,10 +17,13 @@ class LiveCounters:
     operators: int = 0
     graph_breaks: int = 0
     recompiles: int = 0
+    uncompiled_calls: int = 0  # after Dynamo's recompile limit was reached
     eager_kernels: int = 0  # compiled for the first time in this process
+    eager_kernel_hits: int = 0
     fallbacks: int = 0
     steps: int = 0
     hbm_used_bytes: tuple[int, ...] = ()
     hbm_limit_bytes: int | None = None
     core_busy: tuple[float, float] | None = None
+    dropped: int = 0  # records lost so far
     finished: bool = False

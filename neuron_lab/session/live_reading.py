@@ -9,6 +9,7 @@ import numpy as np
 
 from neuron_lab.analysis.live_model import LiveModel
 from neuron_lab.analysis.modelled import READ_BACK, chip_of
+from neuron_lab.compiler.observer import OBSERVER
 from neuron_lab.device import DeviceInfo
 from neuron_lab.hardware.instances import DEFAULT_LNC
 from neuron_lab.session.live import LiveCounters
@@ -28,6 +29,9 @@ class LiveReading:
         self._start_s = time.monotonic()
         self._seen = dict.fromkeys((Kind.OPERATOR, Kind.COPY, Kind.FALLBACK), 0)
         chip, _ = chip_of(TraceHeader(chip=info.chip, instance=info.instance))
+        self._compiled_before = OBSERVER.counts()
+        self._eager_runs = 0
+        self._is_eager: list[bool] = []  # by signature id
         self._model = None if chip is None else LiveModel(chip, info.lnc or DEFAULT_LNC)
 
     def read(self, *, finished: bool = False) -> LiveCounters:
@@ -37,9 +41,7 @@ class LiveReading:
             return self._counters(finished)
 
     def _follow(self) -> None:
-        """Model what came since the last reading."""
-        if self._model is None:
-            return
+        """Model and count what came since the last reading."""
         copies = [chunk.arrays["start_ns"][self._is_read_back(chunk)] for chunk in self._new(Kind.COPY)]
         fallbacks = [chunk.arrays["start_ns"] for chunk in self._new(Kind.FALLBACK)]
         read_backs = np.concatenate([*copies, *fallbacks, np.empty(0, np.int64)])
@@ -50,7 +52,15 @@ class LiveReading:
                 name: np.concatenate([chunk.arrays[name] for chunk in chunks] or [np.empty(0, np.int64)])
                 for name in columns
             }
-            self._model.add(operators, self._recording.signatures, self._recording.graphs, read_backs)
+            self._eager_runs += self._count_eager(operators["signature"])
+            if self._model is not None:
+                self._model.add(operators, self._recording.signatures, self._recording.graphs, read_backs)
+
+    def _count_eager(self, signature: Array) -> int:
+        """How many of these operators ran an eager kernel."""
+        later = self._recording.signatures[len(self._is_eager) :]
+        self._is_eager += [each.compiles and each.graph < 0 for each in later]
+        return int(np.array(self._is_eager, bool)[signature[signature >= 0]].sum())
 
     def _is_read_back(self, copies: Chunk) -> Array:
         directions = self._recording.vocabulary
@@ -65,17 +75,21 @@ class LiveReading:
     def _counters(self, finished: bool) -> LiveCounters:
         count = self._recording.count
         share = None if self._model is None else self._model.busy_share()
+        compiled = OBSERVER.counts() - self._compiled_before
         return LiveCounters(
             elapsed_s=time.monotonic() - self._start_s,
             operators=count(Kind.OPERATOR),
             graph_breaks=count(Kind.GRAPH_BREAK),
-            recompiles=count(Kind.RECOMPILE),
+            recompiles=compiled.recompiles,
+            uncompiled_calls=compiled.uncompiled_calls,
             eager_kernels=count(Kind.EAGER_KERNEL),
+            eager_kernel_hits=max(0, self._eager_runs - count(Kind.EAGER_KERNEL)),
             fallbacks=count(Kind.FALLBACK),
             steps=count(Kind.STEP),
             hbm_used_bytes=memory_now(self._info.cores),
             hbm_limit_bytes=self._info.hbm_per_core_bytes,
             core_busy=None if share is None else (share.low, share.high),
+            dropped=self._recording.dropped_count,
             finished=finished,
         )
 
