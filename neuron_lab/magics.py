@@ -62,11 +62,18 @@ def _with_usage(parser: OptionParser) -> Callable[[Any], Any]:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """IPython prints its own UsageError without a traceback."""
+    """Our errors say all there is to say: show them without a traceback through our own frames.
+
+    IPython does so for its own UsageError; any other keeps its type and gets IPython's hook for the display.
+    """
     try:
         yield
     except UsageError as mistake:
         raise OneLineError(str(mistake)) from mistake
+    except NeuronLabError as problem:
+        shown = [f"{type(problem).__name__}: {problem}"]
+        problem._render_traceback_ = lambda: shown  # type: ignore[attr-defined]
+        raise
 
 
 @magics_class
@@ -149,7 +156,8 @@ class NeuronMagics(Magics):
         except BaseException as error:
             self._end(run, error)
             raise
-        run.end(None)
+        with _one_line_errors():
+            run.end(None)
         return value
 
     def _end_of_cell(self, run: ProfiledRun, result: Any) -> None:
@@ -162,9 +170,10 @@ class NeuronMagics(Magics):
     def _end(self, run: ProfiledRun, error: BaseException | None) -> Exception | None:
         """End it and show, rather than raise, what goes wrong: here nothing above would show it well."""
         try:
-            run.end(error)
+            with _one_line_errors():
+                run.end(error)
         except Exception as problem:
-            self.shell.showtraceback(exception_only=isinstance(problem, NeuronLabError))
+            self.shell.showtraceback()
             return problem
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
+REPOSITORY = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 180.0  # a hang, not a speed limit
 
 
@@ -81,7 +83,7 @@ class NotebookKernel:
 
     def ask(self, expression: str) -> Any:
         """The value of an expression in the kernel, through JSON."""
-        cell = self.run(f"import json as _json; print(_json.dumps({expression}))", silent=False)
+        cell = self.run(f"print(__import__('json').dumps({expression}))")
         assert cell.ok, cell.reply
         return json.loads(cell.stream("stdout"))
 
@@ -93,3 +95,10 @@ class NotebookKernel:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
         self._manager.cleanup_resources()
+
+
+def kernel_environment(folder: Path) -> dict[str, str]:
+    """This process's environment with its own IPython profile and no choice of device."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NEURON_LAB_DEVICE")}
+    search = os.pathsep.join(filter(None, [str(REPOSITORY), kept.get("PYTHONPATH", "")]))
+    return {**kept, "PYTHONPATH": search, "IPYTHONDIR": str(folder / "ipython"), "OMP_NUM_THREADS": "1"}

@@ -1,7 +1,7 @@
 """Which notebook cell a file name belongs to.
 
-IPython compiles each cell under a made-up file name and remembers the execution count for it. The map is private
-to IPython (`CachingCompiler._filename_map`, present since IPython 7.23); without it places keep their file names.
+IPython compiles each cell under a made-up file name and remembers the execution count for it. The map is
+private to IPython (`CachingCompiler._filename_map`); without it places keep their file names.
 """
 
 from __future__ import annotations

@@ -97,21 +97,21 @@ class LiveDisplay:
         )
         self._thread.start()
 
+    def pause(self) -> None:
+        """No more pushes from the thread: the counters are about to be closed."""
+        self._ended.set()
+        self._thread.join()
+
     def finish(self, result: Any) -> None:
         """Push the final counters, then put the result where the strip was."""
-        self._stop()
+        self._shelf.in_use = False
         self._view.show(self._title, self._read())
         self._handle.update(result)
 
     def withdraw(self) -> None:
-        """Stop pushing and leave the last figures as a static table; there is no result."""
-        self._stop()
-        self._handle.update(_static(self._title, self._read()), raw=True)
-
-    def _stop(self) -> None:
-        self._ended.set()
-        self._thread.join()
+        """Leave the last figures as a static table; there is no result."""
         self._shelf.in_use = False
+        self._handle.update(_static(self._title, self._read()), raw=True)
 
     def _push(self) -> None:
         # Absolute deadlines: a busy cell delays single pushes, not the rate.
@@ -123,6 +123,9 @@ class LiveDisplay:
 
 class PlainDisplay:
     """Shows only the result: for consoles, `--no-live` and profiles inside a profiled cell."""
+
+    def pause(self) -> None:
+        pass
 
     def finish(self, result: Any) -> None:
         display(result)

@@ -13,6 +13,7 @@ from typing import Any
 from neuron_lab import session
 from neuron_lab.notebook.cell_labels import cell_of
 from neuron_lab.notebook.live_display import LiveDisplay, PlainDisplay, StripShelf
+from neuron_lab.reports.export import check_suffix
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,7 @@ class Request:
     live: bool = True
 
     def path(self) -> Path | None:
-        """Where to write, fixed before the cell can change directory."""
-        return Path(self.out).expanduser().absolute() if self.out else None
+        return Path(self.out).expanduser() if self.out else None
 
 
 class ProfiledRun:
@@ -36,8 +36,12 @@ class ProfiledRun:
         self._shell = shell
         self._request = request
         self._path = request.path()
-        label = cell_of(shell)
-        self._session = session.profile(request.name, stacks=request.stacks, cell_of=label)
+        if self._path is not None:
+            check_suffix(self._path)
+        self._folder = Path.cwd()  # the cell may change directory
+        self._session = session.profile(
+            request.name, stacks=request.stacks, cell_of=cell_of(shell), context=_context(shell, source)
+        )
         # A profile inside a profiled cell leaves the strip to the outer one.
         live = request.live and hasattr(shell, "kernel") and not shelf.in_use
         if live:
@@ -56,6 +60,7 @@ class ProfiledRun:
 
     def end(self, error: BaseException | None) -> None:
         """Stop, show and write. Raises when the result cannot be written; it is kept and shown all the same."""
+        self._display.pause()
         try:
             profile = self._session.stop(error)
         except BaseException:
@@ -64,10 +69,17 @@ class ProfiledRun:
         self._display.finish(profile)
         self._bind(profile)
         if self._path is not None:
-            profile.export(self._path)
-            print(f"profile written to {self._request.out}")
+            # As typed where that still is the same file: outputs of notebooks are shared.
+            path = self._path if Path.cwd() == self._folder else self._folder / self._path
+            print(profile.export(path))
 
     def _bind(self, profile: Any) -> None:
         name = self._request.name or ""
         if name.isidentifier() and not keyword.iskeyword(name):
             self._shell.user_ns[name] = profile
+
+
+def _context(shell: Any, source: str) -> dict[str, str]:
+    """What a saved profile should say of where it came from."""
+    count = shell.execution_count - 1  # IPython has counted the running cell already
+    return {"cell": f"In [{count}]", "source": source}

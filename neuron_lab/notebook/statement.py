@@ -40,6 +40,6 @@ class Statement:
             code: CodeType = self._shell.compile(tree, filename, mode)
         if code.co_flags & inspect.CO_COROUTINE:
             raise UsageError(
-                "%neuron_profile: a line magic cannot await; put %%neuron_profile on the cell's first line instead"
+                "%neuron_profile: a line magic cannot await; start the cell with %%neuron_profile instead"
             )
         return code

@@ -23,6 +23,8 @@ class Counters(Protocol):
     @property
     def recompiles(self) -> int: ...
     @property
+    def uncompiled_calls(self) -> int: ...
+    @property
     def eager_kernels(self) -> int: ...
     @property
     def eager_kernel_hits(self) -> int: ...
@@ -30,6 +32,10 @@ class Counters(Protocol):
     def fallbacks(self) -> int: ...
     @property
     def operators(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
     @property
     def hbm_used_bytes(self) -> Sequence[int]: ...
     @property
@@ -54,14 +60,20 @@ class Tile:
 
 
 def tiles(counters: Counters) -> list[Tile]:
+    steps = [Tile("steps", "Steps", f"{counters.steps:,}", "counted")] if counters.steps else []
+    dropped = (
+        [Tile("dropped", "Events dropped", f"{counters.dropped:,}", "counted")] if counters.dropped else []
+    )
     return [
         Tile("elapsed", "Time", f"{counters.elapsed_s:.1f} s", "measured on this machine"),
         Tile("graph_breaks", "Graph breaks", f"{counters.graph_breaks:,}", "counted"),
-        Tile("recompiles", "Recompiles", f"{counters.recompiles:,}", "counted"),
+        Tile("recompiles", "Recompiles", f"{counters.recompiles:,}", _recompile_source(counters)),
         Tile("eager_kernels", "New eager kernels", f"{counters.eager_kernels:,}", _kernel_source(counters)),
-        Tile("fallbacks", "CPU fallbacks", f"{counters.fallbacks:,}", "per the April 2026 list"),
+        *steps,
+        Tile("fallbacks", "CPU fallbacks", f"{counters.fallbacks:,}", "counted; per the April 2026 list"),
         _memory_tile(counters),
         _busy_tile(counters),
+        *dropped,
     ]
 
 
@@ -87,6 +99,12 @@ def _state(counters: Counters) -> str:
     return "profile" if counters.finished else "profile, running"
 
 
+def _recompile_source(counters: Counters) -> str:
+    if not counters.uncompiled_calls:
+        return "counted"
+    return f"counted; {counters.uncompiled_calls:,} calls ran uncompiled"
+
+
 def _kernel_source(counters: Counters) -> str:
     return f"counted; {counters.eager_kernel_hits:,} reused, {counters.operators:,} operators"
 
@@ -102,7 +120,7 @@ def _memory_tile(counters: Counters) -> Tile:
 
 
 def _busy_tile(counters: Counters) -> Tile:
-    source = "modelled share of the modelled span"
+    source = "modelled share of the modelled span, busiest core"
     if counters.core_busy is None:
         return Tile("core_busy", "Core busy", NO_READING, source)
     low, high = counters.core_busy

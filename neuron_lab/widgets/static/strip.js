@@ -30,11 +30,12 @@ function createMeter(label, parent) {
 function createTile(tile, parent) {
   const box = element("div", "nl-tile", parent);
   box.dataset.testid = `nl-${tile.key}`;
-  element("dt", "nl-tile-label", box).textContent = tile.label;
-  const body = element("dd", "", box);
-  const value = element("div", "nl-tile-value", body);
-  const updateMeter = createMeter(tile.label, body);
-  const source = element("div", "nl-tile-source", body);
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", tile.label);
+  element("div", "nl-tile-label", box).textContent = tile.label;
+  const value = element("div", "nl-tile-value", box);
+  const updateMeter = createMeter(tile.label, box);
+  const source = element("div", "nl-tile-source", box);
   return (next) => {
     value.textContent = next.value;
     source.textContent = next.source;
@@ -46,7 +47,7 @@ function render({ model, el }) {
   const strip = element("section", "nl-strip", el);
   strip.dataset.testid = "nl-strip";
   const title = element("div", "nl-strip-title", strip);
-  const list = element("dl", "nl-strip-tiles", strip);
+  const list = element("div", "nl-strip-tiles", strip);
   const updaters = new Map();
 
   function draw() {
