@@ -65,7 +65,7 @@ def test_deactivate_keeps_tensors_and_removes_the_standin():
         neuron_lab.deactivate()
         print(importlib.util.find_spec("torch_neuronx"), (x + 1).tolist())
         info = neuron_lab.device_info()
-        print(info.kind, "|", info.why, "|", info.notes[0][:33])
+        print(info.kind, "|", info.why, "|", info.notes[0][:35])
         """
     ) == ["None [2.0, 2.0]", "off | deactivated | the device key stays named 'neuron'"]
 

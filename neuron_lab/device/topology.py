@@ -9,11 +9,11 @@ HBM stack share one pool and its limit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neuron_lab.errors import UsageError, unknown_choice
-from neuron_lab.hardware.instances import DEFAULT_INSTANCE, DEFAULT_LNC, LNC_CHOICES
+from neuron_lab.hardware.instances import DEFAULT_INSTANCE
 from neuron_lab.hardware.instances import instance as find_instance
 
 MAX_CORES = 128  # PyTorch's device index is an int8: highest index 127
@@ -46,7 +46,7 @@ def resolve(instance: str | None, cores: int | None, lnc: int | None, environ: M
     """
     name = instance or environ.get("NEURON_LAB_INSTANCE", "").strip() or DEFAULT_INSTANCE
     machine = find_instance(name)
-    lnc = _lnc(lnc, environ)
+    lnc = _lnc(lnc, environ, machine.chip.lnc_choices)
     available = machine.cores(lnc)
     machine_cores = _machine_cores(cores, environ, available, f"{name} at LNC {lnc}")
     visible = _visible(environ, machine_cores)
@@ -64,18 +64,18 @@ def resolve(instance: str | None, cores: int | None, lnc: int | None, environ: M
     )
 
 
-def _lnc(lnc: int | None, environ: Mapping[str, str]) -> int:
+def _lnc(lnc: int | None, environ: Mapping[str, str], choices: Sequence[int]) -> int:
     if lnc is not None:
-        if isinstance(lnc, bool) or lnc not in LNC_CHOICES:
-            raise unknown_choice("lnc", lnc, LNC_CHOICES)
+        if isinstance(lnc, bool) or lnc not in choices:
+            raise unknown_choice("lnc", lnc, choices)
         return int(lnc)
     for variable in ("NEURON_LAB_LNC", "NEURON_LOGICAL_NC_CONFIG"):
         text = environ.get(variable, "").strip()
         if text:
-            if text not in map(str, LNC_CHOICES):
-                raise unknown_choice(variable, text, LNC_CHOICES)
+            if text not in map(str, choices):
+                raise unknown_choice(variable, text, choices)
             return int(text)
-    return DEFAULT_LNC
+    return choices[-1]
 
 
 def _machine_cores(cores: int | None, environ: Mapping[str, str], available: int, machine: str) -> int:

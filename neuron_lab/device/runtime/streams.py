@@ -7,6 +7,7 @@ Single-stream mode is the default, as on the real device: every stream is the de
 from __future__ import annotations
 
 import os
+import time
 from types import TracebackType
 from typing import Any
 
@@ -38,26 +39,31 @@ class NeuronEvent(torch.Event):
 
     timed: bool
     recorded_on: torch.device | None
+    recorded_ns: int  # time.monotonic_ns() of the last record
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, **rest: Any) -> NeuronEvent:
         event = super().__new__(cls, torch.device(NAME), enable_timing=enable_timing, blocking=blocking)
         event.timed = bool(enable_timing)
         event.recorded_on = None
+        event.recorded_ns = 0
         return event
 
     def record(self, stream: torch.Stream | None = None) -> NeuronEvent:
         stream = current_stream() if stream is None else stream
         super().record(stream)
         self.recorded_on = stream.device
+        self.recorded_ns = time.monotonic_ns()
         return self
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds between the two `record` calls."""
-        _check_timed_pair(self, end_event)
-        return float(super().elapsed_time(end_event))
+        end = _checked_end(self, end_event)
+        self.synchronize()
+        end.synchronize()
+        return (end.recorded_ns - self.recorded_ns) / 1e6
 
 
-def _check_timed_pair(start: NeuronEvent, end: torch.Event) -> None:
+def _checked_end(start: NeuronEvent, end: torch.Event) -> NeuronEvent:
     if not isinstance(end, NeuronEvent):
         raise RuntimeError("Expected a Neuron event")
     if not start.timed:
@@ -70,6 +76,7 @@ def _check_timed_pair(start: NeuronEvent, end: torch.Event) -> None:
         raise RuntimeError("End event has not been recorded")
     if start.recorded_on != end.recorded_on:
         raise RuntimeError("Events must be on the same device")
+    return end
 
 
 def Stream(*, device: DeviceLike = None, priority: int = 0, **fields: int) -> NeuronStream:  # noqa: N802

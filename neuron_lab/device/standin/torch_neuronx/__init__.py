@@ -37,15 +37,15 @@ from neuron_lab.device.runtime.memory import (
     reset_peak_memory_stats,
 )
 from neuron_lab.device.runtime.op_tracking import clear_op_tracking, get_executed_ops, get_fallback_ops
+from neuron_lab.device.runtime.streams import NeuronEvent as Event
+from neuron_lab.device.runtime.streams import NeuronStream as Stream
 from neuron_lab.device.runtime.streams import (
-    Event,
     StreamContext,
     current_stream,
     default_stream,
     set_stream,
     stream,
 )
-from neuron_lab.device.runtime.streams import NeuronStream as Stream
 from neuron_lab.device.standin.finder import VERSION
 
 __version__ = VERSION
