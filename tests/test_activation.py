@@ -1,7 +1,11 @@
 """Switching the device on and off. In fresh processes: the device slot is given away only once."""
 
+import os
+
 import pytest
 from fresh_process import run, run_failing
+
+from neuron_lab.hardware.instances import INSTANCES
 
 
 def test_installing_and_importing_changes_nothing():
@@ -124,7 +128,7 @@ def test_an_unknown_instance_leaves_everything_as_it_was():
             print(error)
         print(torch._C._get_privateuse1_backend_name(), "NEURON_LAB_DEVICE" in os.environ)
         """
-    ) == ["unknown instance 'trn9'; valid: trn2.3xlarge, trn2.48xlarge, trn2u.48xlarge", "privateuseone False"]
+    ) == [f"unknown instance 'trn9'; valid: {', '.join(INSTANCES)}", "privateuseone False"]
 
 
 def test_off_activates_nothing():
@@ -186,3 +190,66 @@ print(neuron_lab.device_info().kind, hasattr(torch, "neuron"))
 )
 def test_the_entry_point_acts_only_when_the_variable_asks(environ, printed):
     assert run(AUTOLOAD, environ=environ) == [printed]
+
+
+def test_import_torch_brings_the_device_in_a_child_that_inherits_the_variable(tmp_path):
+    metadata = tmp_path / "neuron_lab-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: neuron-lab\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text("[torch.backends]\nneuron_lab = neuron_lab.autoload:autoload\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    code = "import torch; print(torch.ones(1, device='neuron').device, torch.neuron.device_count())"
+    environ = {"PYTHONPATH": path, "NEURON_LAB_DEVICE": "emulated", "NEURON_LAB_CORES": "2"}
+    assert run(code, environ=environ) == ["neuron:0 2"]
+
+
+# With a real torch_neuronx, played by a package on the import path
+
+REAL = """
+import types, torch
+torch.neuron = types.SimpleNamespace(
+    device_count=lambda: {cores},
+    get_device_properties=lambda index: types.SimpleNamespace(name="trn2", total_memory=25769803776),
+)
+"""
+
+
+@pytest.fixture
+def real_package(tmp_path):
+    """Install a native package that reports so many cores; returns the program's first lines."""
+
+    def install(cores):
+        package = tmp_path / "torch_neuronx"
+        (package / "neuron_dynamo_backend").mkdir(parents=True)
+        (package / "__init__.py").write_text(REAL.format(cores=cores))
+        return (
+            f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+            "from neuron_lab.device import native; native.device_nodes = lambda: ['/dev/neuron0']\n"
+            "import neuron_lab, torch, os\n"
+        )
+
+    return install
+
+
+def test_real_hardware_is_used_as_it_is(real_package):
+    code = real_package(8) + (
+        "info = neuron_lab.activate()\n"
+        "print(info.kind, info.chip, info.cores, info.hbm_per_core_bytes, os.environ['NEURON_LAB_DEVICE'])\n"
+        "import torch_neuronx; print(hasattr(torch_neuronx, '__neuron_lab_standin__'))\n"
+    )
+    assert run(code) == ["hardware trn2 8 25769803776 hardware", "False"]
+
+
+def test_choosing_a_machine_on_real_hardware_is_refused_with_the_cure(real_package):
+    assert run_failing(real_package(8) + "neuron_lab.activate('trn2.48xlarge')") == (
+        "neuron_lab.errors.UsageError: instance='trn2.48xlarge' chooses an emulated machine, but this one has real "
+        "Neuron cores; leave it out, or add mode='emulated'"
+    )
+
+
+def test_emulating_beside_an_installed_real_package_hides_it(real_package):
+    code = real_package(8) + (
+        "print(neuron_lab.activate(mode='emulated').kind)\n"
+        "import torch_neuronx; print(torch_neuronx.__version__)\n"
+    )
+    assert run(code) == ["emulated", "2.13.3.0+emulated"]

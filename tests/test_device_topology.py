@@ -4,6 +4,7 @@ import pytest
 
 from neuron_lab.device.topology import resolve
 from neuron_lab.errors import UsageError
+from neuron_lab.hardware.instances import INSTANCES
 
 HBM_BYTES = 25_769_803_776
 
@@ -67,7 +68,7 @@ def test_num_cores_takes_the_first_ones_and_zero_means_all():
         (
             ("trn9.big", None, None),
             {},
-            "unknown instance 'trn9.big'; valid: trn2.3xlarge, trn2.48xlarge, trn2u.48xlarge",
+            f"unknown instance 'trn9.big'; valid: {', '.join(INSTANCES)}",
         ),
         ((None, None, 3), {}, "unknown lnc 3; valid: 1, 2"),
         ((None, 5, None), {}, "cores 5 is not possible; valid: 1 to 4 (trn2.3xlarge at LNC 2)"),

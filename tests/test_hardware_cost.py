@@ -11,10 +11,13 @@ from neuron_lab.hardware.cost import (
     NO_COST,
     Cost,
     compile_seconds,
+    dma_best_rate,
+    dma_worst_ns,
     graph_cost,
-    hbm_best_rate,
-    hbm_worst_rate,
+    hbm_share_rate,
     kernel_cost,
+    stack_best_rate,
+    worst_times,
 )
 from neuron_lab.hardware.graph_work import graph_work
 from neuron_lab.hardware.interval import Interval
@@ -71,7 +74,7 @@ def test_high_adds_engines_that_do_not_overlap_and_dma_latency() -> None:
     size_bytes = 2 * 4096**2
     cores = 2 * 0.7
     tensor = max(32 * 32 * 4096 / 2.4, 2 * 4096**3 / 79e3) / (cores * 0.35)
-    memory = 3 * size_bytes / (362.5 * 2 * 0.4)
+    memory = 3 * size_bytes / (725 * 0.4)
     assert _matmul(4096).high_ns == math.ceil(tensor + memory + 4 * 1300)
 
 
@@ -81,11 +84,35 @@ def test_a_thin_product_is_bound_by_reading_the_weights() -> None:
 
 
 def test_one_core_is_bound_by_its_dma_engines_and_two_by_their_stack() -> None:
-    assert (hbm_best_rate(TRN2, 1), hbm_best_rate(TRN2, 2)) == (pytest.approx(435.2), 750)
+    spec = _bf16(1, 1_000_000)
+    copy = work_of("aten::clone", [spec], [spec])
+    assert (dma_best_rate(TRN2, 1), stack_best_rate(TRN2)) == (pytest.approx(435.2), 750)
+    assert [kernel_cost(copy, TRN2, lnc).bound for lnc in (1, 2)] == ["dma", "hbm"]
 
 
 def test_the_worst_rate_is_the_share_of_a_busy_chip() -> None:
-    assert hbm_worst_rate(TRN2, 2) == 725
+    assert hbm_share_rate(TRN2, 2) == 725
+
+
+def test_short_rows_take_as_long_as_rows_of_2430_bytes() -> None:
+    per_row = 2430 / (16 * 23)
+    assert dma_worst_ns(64 * 1000, 64, TRN2, 1) == pytest.approx(1000 * per_row)
+    assert dma_worst_ns(4860 * 1000, 4860, TRN2, 1) == pytest.approx(2 * 1000 * per_row)
+
+
+def test_a_whole_tensor_is_one_row_per_partition_at_least() -> None:
+    assert dma_worst_ns(1280, 0, TRN2, 1) == pytest.approx(128 * 2430 / (16 * 23))
+
+
+def test_nothing_moved_takes_no_time() -> None:
+    assert dma_worst_ns(0, 0, TRN2, 1) == 0
+
+
+def test_gathering_elements_is_worse_than_gathering_rows() -> None:
+    table, picked = _bf16(50_000, 64), Spec("int64", (1024, 64))
+    rows = work_of("aten::embedding", [table, Spec("int64", (1024,))], [_bf16(1024, 64)])
+    elements = work_of("aten::gather", [table, picked], [_bf16(1024, 64)])
+    assert (rows.row_bytes, elements.row_bytes) == (128, 2)
 
 
 def test_no_work_costs_nothing() -> None:
@@ -160,11 +187,13 @@ def test_a_graph_costs_less_than_its_kernels_at_the_low_end() -> None:
     assert together.low_ns == math.ceil(graph_work(nodes).boundary_bytes / 750) < sum(c.low_ns for c in apart)
 
 
-def test_the_high_end_of_a_graph_writes_its_intermediates() -> None:
+def test_the_high_end_of_a_graph_writes_its_intermediates_but_loads_while_it_computes() -> None:
     nodes = _two_layers()
-    apart = [kernel_cost(work_of(node.op, node.inputs, node.outputs), TRN2, 2) for node in nodes]
+    worst = [worst_times(work_of(node.op, node.inputs, node.outputs), TRN2, 2) for node in nodes]
+    computing = sum(sum(times.as_tuple()[:4]) for times in worst)
+    moving = max(sum(times.hbm for times in worst), sum(times.dma for times in worst))
     together = graph_cost(graph_work(nodes), TRN2, 2)
-    assert together.high_ns == pytest.approx(sum(cost.high_ns for cost in apart), abs=len(nodes))
+    assert together.high_ns == math.ceil(max(computing, moving) + 3 * 4 * 1300)
 
 
 def test_a_graph_of_views_costs_nothing() -> None:

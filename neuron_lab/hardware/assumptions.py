@@ -9,18 +9,21 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, fields
 
+from neuron_lab.hardware.facts import Confidence
 from neuron_lab.hardware.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """An estimate, its range, its unit and why we think so."""
+    """An estimate, its range, its unit and why we think so. `calibrated_on`: the date it was fitted to
+    readings."""
 
     value: float
     low: float
     high: float
     unit: str
     reason: str
+    calibrated_on: str = ""
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -33,7 +36,8 @@ class Assumption:
         return Interval(self.low, self.high)
 
     def __str__(self) -> str:
-        return f"{self.value:g} {self.unit} ({self.low:g}–{self.high:g}), assumed: {self.reason}"
+        how = f"calibrated on {self.calibrated_on}" if self.calibrated_on else "assumed"
+        return f"{self.value:g} {self.unit} ({self.low:g}–{self.high:g}), {how}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,12 @@ class Assumptions:
     all_reduce_ns: Assumption = Assumption(
         30_000, 5_000, 120_000, "ns", "fixed cost of one all-reduce, beside bytes over bandwidth"
     )
+    link_share: Assumption = Assumption(
+        0.5, 0, 1, "between worst and best link rate", "how many links of a chip one collective uses"
+    )
+    semaphore_ns: Assumption = Assumption(
+        50, 0, 200, "ns", "from the end of one engine's instruction to the start of one that waits for it"
+    )
     tensor_share: Assumption = Assumption(
         0.6, 0.35, 1, "of tensor peak", "compiled matrix multiplication of ample size"
     )
@@ -57,7 +67,7 @@ class Assumptions:
         0.7, 0.4, 1, "of engine rate", "vector, scalar and gpsimd instructions"
     )
     memory_share: Assumption = Assumption(
-        0.7, 0.4, 1, "of DMA rate", "descriptors shorter than the efficient 4 KiB"
+        0.7, 0.4, 1, "of HBM rate", "refresh, bank conflicts and traffic of the other cores"
     )
     lnc2_share: Assumption = Assumption(
         0.9, 0.7, 1, "of two cores", "work split over the two cores of a logical core"
@@ -68,6 +78,16 @@ class Assumptions:
 
     def replace(self, **changes: Assumption) -> Assumptions:
         return dataclasses.replace(self, **changes)
+
+    @property
+    def calibrated_on(self) -> str:
+        """The latest date on which one of them was fitted to readings; empty when none was."""
+        return max(each.calibrated_on for each in self.rows().values())
+
+    @property
+    def confidence(self) -> Confidence:
+        """Of a figure that rests on all of them."""
+        return "measured" if all(each.calibrated_on for each in self.rows().values()) else "assumed"
 
     def rows(self) -> dict[str, Assumption]:
         return {field.name: getattr(self, field.name) for field in fields(self)}

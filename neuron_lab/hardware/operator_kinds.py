@@ -66,6 +66,8 @@ GATHER = _names("""
     embedding index_select gather index _unsafe_index take take_along_dim masked_select
     """)
 
+GATHER_ELEMENTS = _names("gather take take_along_dim masked_select")
+
 SCATTER = _names("""
     index_put _index_put_impl _unsafe_index_put index_copy index_add index_fill scatter scatter_add
     scatter_reduce slice_scatter select_scatter diagonal_scatter as_strided_scatter masked_scatter put

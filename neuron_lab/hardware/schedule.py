@@ -46,9 +46,16 @@ class Host:
         self.now_ns = max(self.now_ns, self.span_ns)
 
     def run(
-        self, core: npt.NDArray[Any], duration_ns: npt.NDArray[Any], wait_before: npt.NDArray[np.bool_]
+        self,
+        core: npt.NDArray[Any],
+        duration_ns: npt.NDArray[Any],
+        wait_before: npt.NDArray[np.bool_],
+        before_launch_ns: npt.NDArray[Any] | None = None,
     ) -> Schedule:
-        """Schedule a batch after everything scheduled so far."""
+        """Schedule a batch after everything scheduled so far.
+
+        `before_launch_ns`: what else the host does before each launch (compiling the kernel, for instance).
+        """
         count = len(core)
         if not count:
             empty = np.empty(0, np.int64)
@@ -57,13 +64,16 @@ class Host:
             self.synchronise()
         duration = duration_ns.astype(np.int64)
         waits = np.flatnonzero(wait_before[1:]) + 1
-        launched = np.arange(1, count + 1, dtype=np.int64) * self.launch_ns + self.now_ns
+        hosted = np.full(count, self.launch_ns, np.int64)
+        if before_launch_ns is not None:
+            hosted += before_launch_ns
+        launched = np.cumsum(hosted) + self.now_ns
         if not len(waits):
             start = self._start(core, duration, launched)
         elif int(core.min()) == int(core.max()):
-            start, launched = self._start_with_waits(int(core[0]), duration, launched, waits)
+            start, launched = self._start_with_waits(int(core[0]), duration, launched, waits, hosted)
         else:
-            start, launched = self._start_part_by_part(core, duration, waits)
+            start, launched = self._start_part_by_part(core, duration, waits, hosted)
         end = start + duration
         self._move_on(core, duration, launched, end)
         return Schedule(launched - self.launch_ns, start, end)
@@ -77,7 +87,7 @@ class Host:
         return start
 
     def _start_with_waits(
-        self, core: int, duration: Int64, launched: Int64, waits: Int64
+        self, core: int, duration: Int64, launched: Int64, waits: Int64, hosted: Int64
     ) -> tuple[Int64, Int64]:
         """One core: after a wait host and core stand at the same time, so every part between two waits
         takes what it takes alone; the parts are scheduled from zero in one pass and then strung together."""
@@ -90,7 +100,8 @@ class Host:
         part = np.zeros(len(durations), np.int64)
         part[begins] = 1
         part = np.cumsum(part) - 1
-        alone_launched = (np.arange(len(durations)) - begins[part] + 1) * self.launch_ns
+        reached_by_host = np.cumsum(hosted[first:])
+        alone_launched = reached_by_host - (reached_by_host - hosted[first:])[begins][part]
         done = np.cumsum(durations)
         before = done - durations
         before -= before[begins][part]
@@ -104,13 +115,16 @@ class Host:
         start = np.concatenate([head, alone_start + offset])
         return start, np.concatenate([launched[:first], alone_launched + offset])
 
-    def _start_part_by_part(self, core: npt.NDArray[Any], duration: Int64, waits: Int64) -> tuple[Int64, Int64]:
+    def _start_part_by_part(
+        self, core: npt.NDArray[Any], duration: Int64, waits: Int64, hosted: Int64
+    ) -> tuple[Int64, Int64]:
         """Several cores and waits: rare, so one pass per part."""
         free = dict(self.core_free_ns)
         now = self.now_ns
         starts, launches = [], []
-        for part_core, part in zip(np.split(core, waits), np.split(duration, waits), strict=True):
-            launched = np.arange(1, len(part) + 1, dtype=np.int64) * self.launch_ns + now
+        parts = (np.split(column, waits) for column in (core, duration, hosted))
+        for part_core, part, part_hosted in zip(*parts, strict=True):
+            launched = np.cumsum(part_hosted) + now
             start = np.empty(len(part), np.int64)
             for each in np.unique(part_core).tolist():
                 rows = np.flatnonzero(part_core == each)

@@ -40,7 +40,13 @@ class Work:
     gpsimd_elements: int = 0
     read_bytes: int = 0
     write_bytes: int = 0
+    row_bytes: int = 0  # contiguous bytes of one DMA descriptor; 0 = whole tensors, no short rows known
     assumed: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """HBM traffic."""
+        return self.read_bytes + self.write_bytes
 
     @property
     def is_none(self) -> bool:
@@ -214,7 +220,8 @@ def _movement(op: str, base: str, inputs: Sequence[Tensor], outputs: Sequence[Te
         return _dma_work("fill", inputs, outputs, 0, size_bytes(outputs))
     if base in kinds.GATHER:
         indices = size_bytes(inputs[1:])
-        return _dma_work("gather", inputs, outputs, size_bytes(outputs) + indices, size_bytes(outputs))
+        read = size_bytes(outputs) + indices
+        return _dma_work("gather", inputs, outputs, read, size_bytes(outputs), _row_bytes(base, outputs))
     if base in kinds.SCATTER:
         return _scatter(op, inputs, outputs)
     if base in kinds.RANDOM:
@@ -238,8 +245,21 @@ def _scatter(op: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Wo
     return _dma_work("scatter", inputs, outputs, size_bytes(inputs), size_bytes(outputs))
 
 
+def _row_bytes(base: str, outputs: Sequence[Tensor]) -> int:
+    """A gather of rows moves the last axis in one piece, a gather of elements one element."""
+    if not outputs or not outputs[0].shape:
+        return 0
+    element = item_bytes(outputs[0].dtype)
+    return element if base in kinds.GATHER_ELEMENTS else element * outputs[0].shape[-1]
+
+
 def _dma_work(
-    kind: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], read_bytes: int, write_bytes: int
+    kind: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    read_bytes: int,
+    write_bytes: int,
+    row_bytes: int = 0,
 ) -> Work:
     return Work(
         kind=kind,
@@ -247,6 +267,7 @@ def _dma_work(
         dtype=_main_dtype(inputs, outputs),
         read_bytes=read_bytes,
         write_bytes=write_bytes,
+        row_bytes=row_bytes,
     )
 
 
