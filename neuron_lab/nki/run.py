@@ -138,8 +138,8 @@ class Core:
 
             raise refusal(
                 "nl.ndarray",
-                f"shared tensor {key[1]} is {list(shape)} {dtype} here and {list(found.shape)} {found.dtype} on "
-                "the other program",
+                f"shared tensor {key[1]} is {list(shape)} {dtype} here and {list(found.shape)} {found.dtype} "
+                "on the other program",
                 cure="allocate shared tensors in the same order on both programs",
             )
         return found

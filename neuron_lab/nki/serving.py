@@ -43,15 +43,23 @@ class _AliasLoader(Loader):
 
 
 class NkiFinder(MetaPathFinder):
-    """Last in line: an installed `nki` is found first."""
+    """First in line, or the submodules would be loaded a second time by path; an installed `nki` still wins."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         found = target_of(fullname)
-        if found is None:
+        if found is None or self._is_installed(fullname, path):
             return None
         return ModuleSpec(fullname, _AliasLoader(found), is_package=fullname in _PACKAGES)
+
+    def _is_installed(self, fullname: str, path: Sequence[str] | None) -> bool:
+        top = fullname.partition(".")[0]
+        if fullname != top:
+            parent = sys.modules.get(top)
+            return parent is None or parent.__name__ != SERVED[top]
+        others = [finder for finder in sys.meta_path if finder is not self]
+        return any(finder.find_spec(fullname, path) is not None for finder in others)
 
 
 _FINDER = NkiFinder()
@@ -60,7 +68,7 @@ _FINDER = NkiFinder()
 def install() -> None:
     """Serve the names that nobody else serves."""
     if _FINDER not in sys.meta_path:
-        sys.meta_path.append(_FINDER)
+        sys.meta_path.insert(0, _FINDER)
         importlib.invalidate_caches()
 
 

@@ -54,7 +54,7 @@ def _check_local_gather(
     partitions = dst.shape[0]
     if partitions % _GROUP or source.shape[0] != partitions or index.shape[0] != partitions:
         raise _LOCAL_GATHER.refuse(
-            f"partitions {partitions}, {source.shape[0]} and {index.shape[0]}; all must be equal, a multiple of 16",
+            f"partitions {partitions}, {source.shape[0]} and {index.shape[0]}; all equal, a multiple of 16",
             "pad to a multiple of 16",
             value=partitions,
             limit=_GROUP,
