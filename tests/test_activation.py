@@ -242,8 +242,8 @@ def test_real_hardware_is_used_as_it_is(real_package):
 
 def test_choosing_a_machine_on_real_hardware_is_refused_with_the_cure(real_package):
     assert run_failing(real_package(8) + "neuron_lab.activate('trn2.48xlarge')") == (
-        "neuron_lab.errors.UsageError: instance='trn2.48xlarge' chooses an emulated machine, but this one has real "
-        "Neuron cores; leave it out, or add mode='emulated'"
+        "neuron_lab.errors.UsageError: instance='trn2.48xlarge' chooses an emulated machine, but this one has "
+        "real Neuron cores; leave it out, or add mode='emulated'"
     )
 
 
