@@ -380,3 +380,49 @@ def test_checkpointed_dropout_repeats_in_the_backward_pass() -> None:
     expected = gradients(block)
     result = gradients(neuron(lambda value: checkpoint(block, value, use_reentrant=False)))
     assert all(torch.equal(a, b) for a, b in zip(expected, result, strict=True))
+
+
+def test_a_written_cache_is_not_copied_but_written_in_place() -> None:
+    def update(cache: torch.Tensor, position: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(1, position, value)
+        return cache.sum()
+
+    cache = torch.zeros(2, 4, device="neuron")
+    position, value = torch.tensor([2], device="neuron"), torch.ones(2, 1, device="neuron")
+    trace = observe(lambda: neuron(update)(cache, position, value))
+    assert cache.tolist() == [[0.0, 0.0, 1.0, 0.0]] * 2
+    assert [graph.nodes[0].op for graph in trace.graphs] == ["aten::index_copy"]
+    assert trace.table(Kind.ALLOC).column("size_bytes").max() < cache.nbytes
+
+
+def test_an_input_read_after_it_was_written_keeps_both_values_apart() -> None:
+    def update(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        before = x * 1
+        view = x.view(-1)
+        x.add_(1)
+        return before + view, x + before
+
+    x = torch.ones(2, device="neuron")
+    mixed, after = neuron(update)(x)
+    assert (mixed.tolist(), after.tolist(), x.tolist()) == ([3.0, 3.0], [3.0, 3.0], [2.0, 2.0])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_and_its_gradient_are_eagers(causal: bool) -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    inputs = [on_device(1, 2, 5, 8).requires_grad_() for _ in range(3)]
+
+    def run(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        result = function(*inputs)
+        return [result.detach().cpu(), *(g.cpu() for g in torch.autograd.grad(result.square().sum(), inputs))]
+
+    assert all(torch.equal(a, b) for a, b in zip(run(attend), run(neuron(attend)), strict=True))
+
+
+def test_a_recurrent_cell_that_only_the_device_has_runs_in_a_graph() -> None:
+    cell = torch.nn.GRUCell(4, 3).to("neuron")
+    x, h = on_device(2, 4), on_device(2, 3)
+    with torch.no_grad():
+        assert torch.equal(neuron(cell)(x, h).cpu(), cell(x, h).cpu())

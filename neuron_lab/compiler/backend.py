@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from neuron_lab.compiler import dynamo_internals, graphs, places
 from neuron_lab.compiler.graph_runner import GraphRunner
-from neuron_lab.compiler.observer import OBSERVER
+from neuron_lab.compiler.observer import OBSERVER, readable_name
 from neuron_lab.compiler.shape_versions import Compiled, ShapeChange, ShapeVersions
 from neuron_lab.errors import UsageError
+from neuron_lab.trace.events import GraphSpec, Signature
 from neuron_lab.trace.recorder import now_ns
 
 _numbers = itertools.count(1)  # graphs compiled by this process, to tell them apart by name
+_compiled: dict[tuple[str, tuple[Signature, ...]], GraphSpec] = {}
 
 
 def neuron_backend(
@@ -61,23 +64,23 @@ class _Origin:
     """Where a graph comes from: Dynamo's compilation, the user's code and the name to show."""
 
     def __init__(self, module: torch.fx.GraphModule, model_name: str | None) -> None:
+        self.new_graphs = 0  # compiled since the last report
         self.compile_id = dynamo_internals.current_compile_id()
-        frames = [
-            frame
-            for node in module.graph.nodes
-            for frame in places.parse_stack(node.meta.get("stack_trace") or "")
-        ]
+        texts = (node.meta.get("stack_trace") or "" for node in module.graph.nodes)
+        frames = [frame for text in texts for frame in places.parse_stack(text)]
         users = [frame for frame in frames if places.is_users(frame.file)]
         self.place = places.innermost(users[:1], OBSERVER.cell_of)
-        self.name = model_name or _module_name(module) or (users[0].function if users else "") or "graph"
+        frame = dynamo_internals.compiling_frame()
+        self.name = model_name or (_frame_name(*frame) if frame is not None else "graph")
 
 
-def _module_name(module: torch.fx.GraphModule) -> str:
-    """The class of the outermost nn.Module the graph's operators belong to."""
-    for node in module.graph.nodes:
-        for _, owner in (node.meta.get("nn_module_stack") or {}).values():
-            return owner if isinstance(owner, str) else owner.__name__
-    return ""
+def _frame_name(code: types.CodeType, names: Mapping[str, Any]) -> str:
+    """The class of the module whose method is compiled, also through a decorator; else the function's name."""
+    positional = names.get("args")
+    for owner in (names.get("self"), positional[0] if isinstance(positional, tuple) and positional else None):
+        if isinstance(owner, torch.nn.Module):
+            return type(owner).__name__
+    return readable_name(code.co_name)
 
 
 def _compile_static(
@@ -101,21 +104,32 @@ def _compiler(
 ) -> Callable[..., GraphRunner]:
     def compile_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphRunner:
         start_ns = begin_ns or now_ns()
-        name = f"{origin.name} {part}".strip() + f" #{next(_numbers)}"
-        spec = graphs.describe(name, module.graph)
+        spec, new = _known_or_new(f"{origin.name} {part}".strip(), module.graph)
+        origin.new_graphs += new
         runner = GraphRunner(module, spec, results_follow_trace=results_follow_trace)
         in_dynamo = part != "backward" and bool(dynamo_internals.current_compile_id())
-        if not (in_dynamo and graphs.remember(origin.compile_id, graphs.Made(spec))):
-            OBSERVER.report_graph(
-                spec, origin.compile_id, origin.place, start_ns
-            )  # else its compilation reports it
+        reported_by_dynamo = in_dynamo and graphs.remember(origin.compile_id, graphs.Made(spec))
+        if new and not reported_by_dynamo:
+            OBSERVER.report_graph(spec, origin.compile_id, origin.place, start_ns)
         return runner
 
     return compile_graph
 
 
+def _known_or_new(title: str, graph: torch.fx.Graph) -> tuple[GraphSpec, bool]:
+    """The description, numbered; an equal graph of the same code is the same executable, as in a compile cache."""
+    nodes = graphs.describe(title, graph).nodes
+    known = _compiled.get((title, nodes))
+    if known is not None:
+        return known, False
+    spec = _compiled[title, nodes] = GraphSpec(f"{title} #{next(_numbers)}", nodes)
+    return spec, True
+
+
 def _report_shape(change: ShapeChange | None, origin: _Origin) -> None:
-    if change is not None:
+    """Only when something was compiled: a shape from before Dynamo made it symbolic has its graph already."""
+    compiled, origin.new_graphs = origin.new_graphs, 0
+    if change is not None and compiled:
         OBSERVER.report_new_shape(origin.name, change, origin.compile_id, origin.place)
 
 

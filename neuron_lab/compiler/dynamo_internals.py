@@ -30,6 +30,7 @@ NESTED_BREAK_MARKER = "*** While handling this graph break, another graph break 
 RESUME_PREFIX = "torch_dynamo_resume_in_"
 
 _REASONS_FUNCTION = "get_and_maybe_log_recompilation_reasons"
+_COMPILE_FUNCTION = "_compile"  # of convert_frame
 
 
 def is_loaded() -> bool:
@@ -80,6 +81,18 @@ def compile_id_text(metadata: Mapping[str, Any]) -> str:
     """`frame/version` as Dynamo writes it; versions above 0 are recompiles. Empty when the record has none."""
     frame, version = metadata.get("frame_id"), metadata.get("frame_compile_id")
     return "" if frame is None or version is None else f"{frame}/{version}"
+
+
+def compiling_frame() -> tuple[types.CodeType, Mapping[str, Any]] | None:
+    """Code and locals of the user's frame this thread is compiling, or None."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == _COMPILE_FUNCTION and "torch/_dynamo" in frame.f_code.co_filename:
+            code, names = frame.f_locals.get("code"), frame.f_locals.get("locals")
+            if isinstance(code, types.CodeType) and isinstance(names, Mapping):
+                return code, names
+        frame = frame.f_back
+    return None
 
 
 def record_type(metadata: Mapping[str, Any]) -> str:

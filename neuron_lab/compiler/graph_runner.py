@@ -16,6 +16,8 @@ from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
 from neuron_lab.compiler import device_tensors, graph_code
+from neuron_lab.compiler.cpu_forms import CPU_FORMS, has_cpu_kernel
+from neuron_lab.compiler.in_place import write_in_place
 from neuron_lab.device import graphs as device_graphs
 from neuron_lab.device.core import load_core
 from neuron_lab.trace.events import GraphSpec
@@ -53,22 +55,28 @@ class GraphRunner:
         self._boxed_call = True  # on the instance: AOTAutograd wraps it and copies only instance attributes
         self.spec = spec
         self._signature_id = device_graphs.intern(spec)
+        self._core = load_core()
+        write_in_place(module.graph)
         results: list[Any] = list(_output(module.graph).args[0])
         places = {node: index for index, node in enumerate(_placeholders(module.graph))}
         self._returned_inputs = [(i, places[node]) for i, node in enumerate(results) if node in places]
         self._viewed_inputs = sorted({places[node] for node in _viewed(results) if node in places})
         self._cpu_results = _traced_on_cpu(results) if results_follow_trace else []
-        self._has_users_operators = prepare(module)
+        parameters = [node.meta.get("val") for node in _placeholders(module.graph)]
+        self._cpu_arguments = [index for index, value in enumerate(parameters) if _is_on_cpu(value)]
+        self._wraps_operators = prepare(module)
         self._function = graph_code.generate(module, spec.name)
 
     def __call__(self, arguments: list[Any]) -> tuple[Any, ...]:
         begin_ns = now_ns()
         core = device_tensors.core_of(arguments)
-        inputs = [_on_device(value, core) for value in arguments]
+        inputs = list(arguments)
         arguments.clear()
+        for index in self._cpu_arguments:
+            inputs[index] = _on_device(inputs[index], core)
         kept = {index: inputs[index] for index in self._viewed_inputs}
         aliases = device_tensors.cpu_aliases(inputs)
-        run = _Run(core, aliases, inputs) if self._has_users_operators else None
+        run = _Run(core, aliases, inputs) if self._wraps_operators else None
         inputs.clear()
         with torch._C._AutoDispatchBelowAutograd(), torch._C._DisableAutocast(), torch.no_grad():
             results = list(self._run(aliases, run))
@@ -79,7 +87,7 @@ class GraphRunner:
         results = device_tensors.device_tensors(results, core)
         for index, value in final:
             results[index] = value
-        load_core().record_graph(self._signature_id, begin_ns, now_ns(), core)
+        self._core.record_graph(self._signature_id, begin_ns, now_ns(), core)
         return tuple(results)
 
     def _run(self, aliases: list[Any], run: _Run | None) -> tuple[Any, ...]:
@@ -93,16 +101,18 @@ class GraphRunner:
 
 
 def prepare(module: torch.fx.GraphModule) -> bool:
-    """Make a graph and those inside it fit to run over CPU aliases; True when one has a user's operator.
+    """Make a graph and those inside it fit to run over CPU aliases; True when operators need device tensors.
 
-    Constants move to the CPU, and the users' operators are wrapped.
+    Constants move to the CPU, and such operators (the users' own, above all) are wrapped.
     """
     found = False
     for node in module.graph.nodes:
         if node.op == "call_function":
             node.args = map_aggregate(node.args, _constant)
             node.kwargs = map_aggregate(node.kwargs, _constant)
-            if is_users_operator(node.target):
+            if node.target in CPU_FORMS:
+                node.target = CPU_FORMS[node.target]
+            elif needs_device_tensors(node.target):
                 found, node.target = True, with_device_tensors(node.target)
     for name, value in [*vars(module).items(), *module.named_buffers(recurse=False)]:
         if device_tensors.is_device(value):
@@ -114,11 +124,13 @@ def prepare(module: torch.fx.GraphModule) -> bool:
     return found
 
 
-def is_users_operator(target: Any) -> bool:
-    """Whether a graph node's target is an operator whose inside the compiler cannot know."""
+def needs_device_tensors(target: Any) -> bool:
+    """Whether an operator is a user's, whose inside the compiler cannot know, or only the device has it."""
     if isinstance(target, torch._ops.HigherOrderOperator):
         return target.name() in _FUNCTIONALIZED
-    return isinstance(target, torch._ops.OpOverload) and target.namespace not in _TORCH_NAMESPACES
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    return target.namespace not in _TORCH_NAMESPACES or not has_cpu_kernel(target)
 
 
 def with_device_tensors(target: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,11 +159,13 @@ def _constant(value: Any) -> Any:
     return value if isinstance(value, torch.fx.Node) else device_tensors.on_cpu(value)
 
 
-def _on_device(value: Any, core: int) -> Any:
+def _on_device(value: torch.Tensor, core: int) -> torch.Tensor:
     """CPU tensors are copied to the device, as the real backend does; in-place changes to them are lost."""
-    if isinstance(value, torch.Tensor) and value.device.type == "cpu":
-        return value.detach().to(torch.device(device_tensors.NAME, core))
-    return value
+    return value.detach().to(torch.device(device_tensors.NAME, core)) if _is_on_cpu(value) else value
+
+
+def _is_on_cpu(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
 
 
 def _output(graph: torch.fx.Graph) -> torch.fx.Node:
@@ -181,6 +195,4 @@ def _shares_storage(node: torch.fx.Node) -> bool:
 
 def _traced_on_cpu(results: list[Any]) -> list[int]:
     values = [node.meta.get("val") if isinstance(node, torch.fx.Node) else None for node in results]
-    return [
-        i for i, value in enumerate(values) if isinstance(value, torch.Tensor) and value.device.type == "cpu"
-    ]
+    return [index for index, value in enumerate(values) if _is_on_cpu(value)]

@@ -32,7 +32,7 @@ class ShapeVersions:
         compile_static: Callable[[Sequence[Any]], Compiled],
         on_version: Callable[[ShapeChange | None], Any],
     ) -> None:
-        """`on_version(change)` is called before each compilation; the first has no change."""
+        """`on_version(change)` is called after each compilation; the first has no change."""
         self._names = names
         self._compile_static = compile_static
         self._on_version = on_version
@@ -42,8 +42,9 @@ class ShapeVersions:
         key = tuple(_key(value) for value in args)
         version = self._versions.get(key)
         if version is None:
-            self._on_version(_change(self._names, list(self._versions), key))
+            change = _change(self._names, list(self._versions), key)
             version = self._versions[key] = self._compile_static(args)
+            self._on_version(change)
         return version(*args)
 
 
