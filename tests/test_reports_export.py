@@ -153,6 +153,16 @@ def test_tr_4_work_that_never_finished(exported, suffix: str) -> None:
 
 
 @both_formats
+def test_a_call_that_raised_ends_before_the_next_one(exported, suffix: str) -> None:
+    raised = make_event(name="raised", start_ns=1000, duration_ns=-1, track=1)
+    after = make_event(name="after", start_ns=4000, duration_ns=1000, track=1)
+    elsewhere = make_event(name="elsewhere", start_ns=2000, duration_ns=1000, track=2)
+    found = exported(make_trace(raised, after, elsewhere, duration_ns=50_000), suffix)
+    assert (found.named("raised").start_ns, found.named("raised").end_ns) == (1000, 4000)
+    assert found.named("raised").arguments["incomplete"] == 1
+
+
+@both_formats
 def test_tr_5_arrows_from_launch_to_kernel(exported, suffix: str) -> None:
     launches = [("launch 1", 0, 2, 11), ("launch 2", 3, 4, 12)]
     trace = make_trace(

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from neuron_lab.reports import details
 from neuron_lab.reports.arrows import Arrows
 from neuron_lab.reports.drawing import Argument, CounterSet, Drawing, EventSet, Ints, Sketch, Words
 from neuron_lab.reports.modelled_tracks import draw_modelled
 from neuron_lab.reports.wording import NO_READING, place_texts, signature_texts
-from neuron_lab.trace.events import COMMON_COLUMNS, NO_CORE, NO_TRACK, PAYLOAD_COLUMNS, Clock, Kind
+from neuron_lab.trace.events import NO_CORE, NO_TRACK, Clock, Kind
 from neuron_lab.trace.table import Table, Trace
 
 CLOCK_ORDER = [clock.value for clock in (Clock.WALL, Clock.MODELLED, Clock.MEASURED)]
@@ -29,8 +30,6 @@ CLOCK_LABELS = {
 }
 # Position of a track in its group, top first.
 STEPS, COMPILATION, BREAKS, THREADS, FIRST_USES, FALLBACKS, COUNTERS, CORES, OTHERS = range(0, 90, 10)
-
-REFERENCES = {"signature", "stack", "graph", "parent"}  # columns that point into side tables
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,7 @@ SHELVES: dict[Kind | str, Shelf] = {
     Kind.DMA: Shelf(CORES, lambda core, queue: f"{core_label(core)}, DMA {queue}", ("core", "queue")),
     Kind.COLLECTIVE: Shelf(CORES, lambda core: f"{core_label(core)}, collectives", ("core",)),
 }
+CALLS = {Kind.OPERATOR, Kind.COPY, Kind.KERNEL}  # one after another on their track; a mark holds others
 COUNTER_KINDS = {Kind.ALLOC, Kind.FREE, Kind.COUNTER}
 
 
@@ -152,14 +152,15 @@ class _Page:
         shelf = SHELVES.get(kind) or Shelf(OTHERS, lambda: str(kind))
         instants = shelf.instants and not bool((table.column("duration_ns") > 0).any())
         start_ns = table.column("start_ns").astype(np.int64)
-        end_ns, incomplete = self._ends(table)
+        track = self._numbered(table, shelf)
+        end_ns, incomplete = self._ends(table, track)
         events = EventSet(
             category=str(kind).replace("_", " "),
-            track=self._numbered(table, shelf),
+            track=track,
             name=Words(table.codes("name"), table.vocabulary),
             start_ns=start_ns,
             end_ns=None if instants else end_ns,
-            arguments=(*self._arguments(table), *_incomplete(incomplete)),
+            arguments=(*self._arguments(table), *details.incomplete(incomplete)),
         )
         self.sketch.add_events(replace(events, **self.arrows.of(kind)))
 
@@ -174,15 +175,20 @@ class _Page:
         ]
         return np.array(numbers, dtype=np.int64)[row_of]
 
-    def _ends(self, table: Table) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """End times; what never ended lasts until recording stopped (or until its clock's last known end)."""
+    def _ends(self, table: Table, track: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """End times, and which of them nobody recorded.
+
+        What never ended lasts until recording stopped, or until its clock's last known end; a call that raised
+        only until the next one on its track, which shows that the thread went on.
+        """
         start_ns = table.column("start_ns").astype(np.int64)
-        duration_ns = table.column("duration_ns").astype(np.int64)
-        incomplete = duration_ns < 0
-        end_ns = start_ns + duration_ns
+        end_ns = start_ns + table.column("duration_ns")
+        incomplete = table.column("duration_ns") < 0
         if incomplete.any():
-            clocks = np.array([self._horizon(clock) for clock in table.strings("clock")])
-            end_ns = np.where(incomplete, np.maximum(clocks, start_ns), end_ns)
+            last_ns = np.array([self._horizon(clock) for clock in table.strings("clock")])
+            if table.kind in CALLS:
+                last_ns = np.minimum(last_ns, _next_start(track, start_ns, last_ns))
+            end_ns = np.where(incomplete, np.maximum(last_ns, start_ns), end_ns)
         return end_ns, incomplete
 
     def _horizon(self, clock: str) -> int:
@@ -196,17 +202,7 @@ class _Page:
         return self._horizons[clock]
 
     def _arguments(self, table: Table) -> list[Argument]:
-        """Every payload column a reading was taken for, and what the columns that are references refer to."""
-        known = PAYLOAD_COLUMNS.get(table.kind) if isinstance(table.kind, Kind) else None
-        names = [name for name in known or table.columns if name not in COMMON_COLUMNS and name != "id"]
-        found = [_argument(table, name) for name in names if name not in REFERENCES]
-        if "signature" in names:
-            found.append(_reference("shapes", table.column("signature"), self.signatures))
-        if "stack" in names:
-            found.append(_reference("place", table.column("stack"), self.places))
-        if table.kind == Kind.COLLECTIVE:
-            found.append(_bandwidth(table))
-        return [argument for argument in found if argument.present.any()]
+        return details.arguments(table, self.signatures, self.places)
 
     def _memory(self) -> None:
         tables = [self.tables[kind] for kind in (Kind.ALLOC, Kind.FREE) if kind in self.tables]
@@ -257,6 +253,15 @@ def _last_time(table: Table, clock: str) -> int:
     return int(ends.max()) if len(ends) else 0
 
 
+def _next_start(track: Ints, start_ns: Ints, last_ns: Ints) -> Ints:
+    """When the next event of the same track starts; `last_ns` where none follows."""
+    following = last_ns.copy()
+    order = np.lexsort((start_ns, track))
+    same = track[order][1:] == track[order][:-1]
+    following[order[:-1][same]] = start_ns[order][1:][same]
+    return following
+
+
 def _distinct(table: Table, names: Sequence[str]) -> tuple[Ints, list[tuple[Any, ...]]]:
     """(for each row the number of its combination, the combinations as text and numbers)."""
     combined = np.zeros(len(table), dtype=np.int64)
@@ -277,33 +282,3 @@ def _distinct(table: Table, names: Sequence[str]) -> tuple[Ints, list[tuple[Any,
             )
         found.append(tuple(picked))
     return row_of.astype(np.int64), found
-
-
-def _argument(table: Table, name: str) -> Argument:
-    if table.is_text(name):
-        codes = table.codes(name)
-        return Argument(name, Words(codes, table.vocabulary), codes >= 0)
-    values = table.column(name)
-    if values.dtype.kind == "f":
-        return Argument(name, values, ~np.isnan(values))
-    if values.dtype.kind == "b":
-        return Argument(name, values.astype(np.int64), values)
-    return Argument(name, values.astype(np.int64), values >= 0)
-
-
-def _reference(name: str, rows: npt.NDArray[np.generic], texts: Sequence[str]) -> Argument:
-    codes = rows.astype(np.int64)
-    return Argument(name, Words(codes, texts), (codes >= 0) & (codes < len(texts)))
-
-
-def _bandwidth(table: Table) -> Argument:
-    """Bytes per nanosecond are GB/s. Without a duration there is no bandwidth, rather than an infinite one."""
-    size_bytes, duration_ns = table.column("size_bytes"), table.column("duration_ns")
-    known = (duration_ns > 0) & (size_bytes >= 0)
-    return Argument("bandwidth_gb_s", size_bytes / np.where(known, duration_ns, 1), known)
-
-
-def _incomplete(incomplete: npt.NDArray[np.bool_]) -> tuple[Argument, ...]:
-    if not incomplete.any():
-        return ()
-    return (Argument("incomplete", incomplete.astype(np.int64), incomplete),)

@@ -301,8 +301,8 @@ def _notes(found: Totals) -> Iterator[str]:
         kernels = sum(model.unknown_ops.values())
         first = ", ".join(list(model.unknown_ops)[:3])
         more = ", …" if len(model.unknown_ops) > 3 else ""
-        guessed = f"{plural(kernels, 'kernel')} of operators without a cost rule ({first}{more})"
-        yield f"{guessed} are costed by a guess"
+        guessed = f"{plural(kernels, 'kernel')} of operators without a cost rule"
+        yield f"costed by a guess: {guessed} ({first}{more})"
     if found.kernels.runs:
         yield "eager kernels are an upper bound: the real device may fuse neighbouring operators into one"
     if found.compile.break_count:

@@ -70,7 +70,7 @@ def time_interval_text(interval_ns: Interval) -> str:
 
 
 def share_text(share: Interval) -> str:
-    return f"{share.low:.0%} to {share.high:.0%}"
+    return f"{_percent(share.low)} to {_percent(share.high)}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -82,6 +82,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def _percent(share: float) -> str:
+    """What is more than nothing does not round to 0 %."""
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def _three_figures(value: float) -> str:
