@@ -8,7 +8,8 @@ import pytest
 from builders import Event, make_event, make_signature, make_trace
 
 from neuron_lab.analysis.live_model import LiveModel
-from neuron_lab.analysis.modelled import CoreKey, model_timeline
+from neuron_lab.analysis.modelled import model_timeline
+from neuron_lab.analysis.two_ends import CoreKey
 from neuron_lab.hardware.assumptions import DEFAULT, Assumption
 from neuron_lab.hardware.chips import TRN2
 from neuron_lab.hardware.cost import kernel_cost
@@ -22,7 +23,7 @@ SMALL = make_signature(inputs=((1, 64), (64, 64)), outputs=((1, 64),), dtype="bf
 LARGE = make_signature(inputs=((2048, 2048), (2048, 2048)), outputs=((2048, 2048),), dtype="bfloat16")
 VIEW = make_signature("aten::t", ((2, 3),), ((3, 2),), compiles=False)
 
-SMALL_NS = Interval(12, 5284)
+SMALL_NS = Interval(12, 5678)
 LARGE_NS = Interval(108_734, 537_802)
 
 
@@ -59,19 +60,19 @@ def test_large_kernels_follow_one_another() -> None:
 
 def test_span_and_busy_time_are_intervals() -> None:
     timeline = model_timeline(_trace(*_ops(SMALL, SMALL)))
-    assert timeline.span_ns == Interval(10_000 + 12, 100_000 + 5284)
-    assert timeline.busy_ns == {CoreKey(0, 0): Interval(2 * 12, 2 * 5284)}
+    assert timeline.span_ns == Interval(10_000 + 12, 100_000 + 5678)
+    assert timeline.busy_ns == {CoreKey(0, 0): Interval(2 * 12, 2 * 5678)}
 
 
 def test_busy_and_waiting_add_up_to_the_span_at_each_end() -> None:
     timeline = model_timeline(_trace(*_ops(SMALL, SMALL)))
-    assert timeline.waiting_ns() == {CoreKey(0, 0): Interval(10_012 - 24, 105_284 - 10_568)}
+    assert timeline.waiting_ns() == {CoreKey(0, 0): Interval(10_012 - 24, 105_678 - 11_356)}
 
 
 def test_the_busy_share_is_of_the_modelled_span() -> None:
     timeline = model_timeline(_trace(*_ops(SMALL, SMALL)))
-    assert timeline.busy_share() == Interval(24 / 10_012, 10_568 / 105_284)
-    assert timeline.core_share() == {CoreKey(0, 0): Interval(24 / 10_012, 10_568 / 105_284)}
+    assert timeline.busy_share() == Interval(24 / 10_012, 11_356 / 105_678)
+    assert timeline.core_share() == {CoreKey(0, 0): Interval(24 / 10_012, 11_356 / 105_678)}
 
 
 def test_two_cores_share_the_span() -> None:
@@ -161,7 +162,7 @@ def test_without_a_chip_there_is_no_reading() -> None:
 
 def test_an_unknown_chip_is_named() -> None:
     timeline = model_timeline(_trace(*_ops(SMALL), chip="trn9"))
-    assert timeline.why_not == "no figures for chip 'trn9'; known: trn2"
+    assert timeline.why_not == "no figures for chip 'trn9'; known: trn1, inf2, trn2, trn3"
 
 
 def test_an_instance_names_its_chip() -> None:

@@ -8,28 +8,30 @@ them; a copy to the host and a fallback make the host wait for the cores.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
+from neuron_lab.analysis.compile_waits import compile_waits
+from neuron_lab.analysis.modelled_collectives import (
+    Collectives,
+    Rank,
+    collective_costs,
+    meet,
+)
 from neuron_lab.analysis.signature_costs import SignatureCosts
-from neuron_lab.analysis.two_ends import Array, TwoEnds, busy_share, waits
+from neuron_lab.analysis.two_ends import Array, CoreKey, TwoEnds, busy_share, waits
 from neuron_lab.hardware.assumptions import DEFAULT, Assumptions
 from neuron_lab.hardware.chips import CHIPS, Chip
 from neuron_lab.hardware.cost import BOUNDS
 from neuron_lab.hardware.facts import Confidence
-from neuron_lab.hardware.instances import DEFAULT_LNC, INSTANCES
+from neuron_lab.hardware.instances import INSTANCES
 from neuron_lab.hardware.interval import Interval, total
 from neuron_lab.trace.events import NO_CORE, Kind, TraceHeader
 from neuron_lab.trace.table import Table, Trace
 
 READ_BACK = "d2h"
-
-
-class CoreKey(NamedTuple):
-    rank: int
-    core: int
 
 
 def _none(dtype: type) -> Array:
@@ -51,6 +53,9 @@ class ModelledTimeline:
     low_ns: Array = field(default_factory=lambda: _none(np.int64))  # duration
     high_ns: Array = field(default_factory=lambda: _none(np.int64))
     bound: Array = field(default_factory=lambda: _none(np.uint8))  # index into cost.BOUNDS
+    compile_low_ns: Array | None = None  # host time before each launch; None: a warm cache
+    compile_high_ns: Array | None = None
+    collectives: Collectives = field(default_factory=Collectives)
     launch_ns: Interval = DEFAULT.launch_ns.interval
     span_ns: Interval | None = None  # None: nothing was modelled, and `why_not` says why
     busy_ns: dict[CoreKey, Interval] = field(default_factory=dict)
@@ -95,20 +100,22 @@ class ModelledTimeline:
         return dict(sorted(found.items(), key=lambda item: -item[1].low))
 
 
-def model_timeline(trace: Trace, assumptions: Assumptions | None = None) -> ModelledTimeline:
+def model_timeline(
+    trace: Trace, assumptions: Assumptions | None = None, *, cold: bool = False
+) -> ModelledTimeline:
     """Model every kernel of the trace on the chip and core grouping its header names."""
     assumed = assumptions or DEFAULT
     chip, why_not = chip_of(trace.header)
     if chip is None:
         return ModelledTimeline(assumptions=assumed, why_not=why_not)
-    costs = SignatureCosts(chip, trace.header.lnc or DEFAULT_LNC, assumed)
+    costs = SignatureCosts(chip, trace.header.lnc or chip.default_lnc, assumed)
     costs.update(trace.signatures, trace.graphs)
     table = trace.table(Kind.OPERATOR)
     rows = kernel_rows(table.column("signature"), table.column("core"), costs)
     if not len(rows):
         why_not = "no kernel ran on the device"
         return ModelledTimeline(assumptions=assumed, chip=chip.name, lnc=costs.lnc, why_not=why_not)
-    return _schedule(trace, table, rows, costs)
+    return _schedule(trace, table, rows, costs, cold)
 
 
 def chip_of(header: TraceHeader) -> tuple[Chip | None, str]:
@@ -130,7 +137,7 @@ def kernel_rows(signature: Array, core: Array, costs: SignatureCosts) -> Array:
     return picked[runs[signature[picked]]]
 
 
-def _schedule(trace: Trace, table: Table, rows: Array, costs: SignatureCosts) -> ModelledTimeline:
+def _schedule(trace: Trace, table: Table, rows: Array, costs: SignatureCosts, cold: bool) -> ModelledTimeline:
     ranks = table.column("rank")[rows]
     present = np.unique(ranks).tolist()
     if len(present) > 1:
@@ -139,35 +146,49 @@ def _schedule(trace: Trace, table: Table, rows: Array, costs: SignatureCosts) ->
     core, signature = table.column("core")[rows], table.column("signature")[rows]
     started = table.column("start_ns")[rows]
     low_ns, high_ns = costs.low_ns[signature], costs.high_ns[signature]
+    compiling = compile_waits(trace, signature, ranks, costs.assumptions) if cold else None
 
-    schedules, ends = [], {}
-    for rank in present:
-        mine = slice(*np.searchsorted(ranks, [rank, rank + 1]).tolist())
-        wait_before, _ = waits(started[mine], read_backs(trace, rank))
-        ends[rank] = TwoEnds.begin(costs.assumptions.launch_ns)
-        schedules.append(ends[rank].run(core[mine], low_ns[mine], high_ns[mine], wait_before))
-    lows, highs = zip(*schedules, strict=True)
-    spans = [end.span_ns for end in ends.values() if end.span_ns is not None]
+    hosts = []
+    for number in present:
+        mine = slice(*np.searchsorted(ranks, [number, number + 1]).tolist())
+        waiting, _ = waits(started[mine], read_backs(trace, number))
+        before = None if compiling is None else (compiling[0][mine], compiling[1][mine])
+        ends = TwoEnds.begin(costs.assumptions.launch_ns)
+        hosts.append(
+            Rank(number, ends, core[mine], started[mine], low_ns[mine], high_ns[mine], waiting, before)
+        )
+    collectives = meet(hosts, collective_costs(trace, costs))
+    spans = [host.ends.span_ns for host in hosts if host.ends.span_ns is not None]
     return ModelledTimeline(
         rows=rows,
         signature=signature,
         rank=ranks,
         core=core,
-        launch_start_ns=np.concatenate([low.launch_start_ns for low in lows]),
-        start_ns=np.concatenate([low.start_ns for low in lows]),
-        high_launch_start_ns=np.concatenate([high.launch_start_ns for high in highs]),
-        high_start_ns=np.concatenate([high.start_ns for high in highs]),
+        launch_start_ns=_joined(hosts, "low_launch"),
+        start_ns=_joined(hosts, "low_start"),
+        high_launch_start_ns=_joined(hosts, "high_launch"),
+        high_start_ns=_joined(hosts, "high_start"),
         low_ns=low_ns,
         high_ns=high_ns,
         bound=costs.bound[signature],
+        compile_low_ns=None if compiling is None else compiling[0],
+        compile_high_ns=None if compiling is None else compiling[1],
+        collectives=collectives,
         launch_ns=costs.assumptions.launch_ns.interval,
         span_ns=Interval(max(span.low for span in spans), max(span.high for span in spans)),
-        busy_ns={CoreKey(rank, each): busy for rank, end in ends.items() for each, busy in end.busy_ns.items()},
+        busy_ns={
+            CoreKey(host.number, each): busy for host in hosts for each, busy in host.ends.busy_ns.items()
+        },
         chip=costs.chip.name,
         lnc=costs.lnc,
         assumptions=costs.assumptions,
+        confidence=costs.assumptions.confidence,
         unknown_ops=_unknown_ops(trace, signature, costs),
     )
+
+
+def _joined(hosts: Sequence[Rank], name: str) -> Array:
+    return np.concatenate([np.concatenate(getattr(host, name)) for host in hosts])
 
 
 def read_backs(trace: Trace, rank: int) -> Array:

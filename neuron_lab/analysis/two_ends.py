@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,11 @@ from neuron_lab.hardware.interval import Interval
 from neuron_lab.hardware.schedule import Host, Schedule
 
 Array = npt.NDArray[Any]
+
+
+class CoreKey(NamedTuple):
+    rank: int
+    core: int
 
 
 @dataclass
@@ -26,8 +31,17 @@ class TwoEnds:
     def begin(cls, launch_ns: Assumption) -> TwoEnds:
         return cls(Host(round(launch_ns.low)), Host(round(launch_ns.high)))
 
-    def run(self, core: Array, low_ns: Array, high_ns: Array, wait_before: Array) -> tuple[Schedule, Schedule]:
-        return self.low.run(core, low_ns, wait_before), self.high.run(core, high_ns, wait_before)
+    def run(
+        self,
+        core: Array,
+        low_ns: Array,
+        high_ns: Array,
+        wait_before: Array,
+        before_launch_ns: tuple[Array, Array] | None = None,
+    ) -> tuple[Schedule, Schedule]:
+        """`before_launch_ns`: what else each host does before a launch, at the low and at the high end."""
+        low, high = before_launch_ns or (None, None)
+        return self.low.run(core, low_ns, wait_before, low), self.high.run(core, high_ns, wait_before, high)
 
     def synchronise(self) -> None:
         self.low.synchronise()
@@ -36,7 +50,7 @@ class TwoEnds:
     @property
     def span_ns(self) -> Interval | None:
         """From the first launch to the end of the last kernel; None before any kernel."""
-        return Interval(self.low.span_ns, self.high.span_ns) if self.low.busy_ns else None
+        return Interval(self.low.span_ns, self.high.span_ns) if self.low.core_free_ns else None
 
     @property
     def busy_ns(self) -> dict[int, Interval]:

@@ -220,8 +220,8 @@ def _movement(op: str, base: str, inputs: Sequence[Tensor], outputs: Sequence[Te
         return _dma_work("fill", inputs, outputs, 0, size_bytes(outputs))
     if base in kinds.GATHER:
         indices = size_bytes(inputs[1:])
-        read = size_bytes(outputs) + indices
-        return _dma_work("gather", inputs, outputs, read, size_bytes(outputs), _row_bytes(base, outputs))
+        picked = size_bytes(outputs)
+        return _dma_work("gather", inputs, outputs, picked + indices, picked, _row_bytes(base, outputs))
     if base in kinds.SCATTER:
         return _scatter(op, inputs, outputs)
     if base in kinds.RANDOM:
