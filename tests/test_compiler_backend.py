@@ -14,7 +14,7 @@ import neuron_lab
 from neuron_lab.compiler.observer import OBSERVER, CompileCounts
 from neuron_lab.device.source import SOURCE
 from neuron_lab.trace.events import Kind, TensorSpec, TraceHeader
-from neuron_lab.trace.recorder import Recorder
+from neuron_lab.trace.recorder import RECORDER
 from neuron_lab.trace.table import Trace
 
 
@@ -32,10 +32,9 @@ def fresh_dynamo() -> Iterator[None]:
 
 
 def observe(body: Callable[[], object]) -> Trace:
-    recorder = Recorder()
-    recorder.add_source(SOURCE)
-    recorder.add_source(OBSERVER)
-    recording = recorder.open()
+    RECORDER.add_source(SOURCE)
+    RECORDER.add_source(OBSERVER)
+    recording = RECORDER.open()
     try:
         body()
     finally:

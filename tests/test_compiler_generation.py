@@ -16,10 +16,10 @@ from builders import rows
 
 import neuron_lab
 from neuron_lab.compiler.observer import OBSERVER
-from neuron_lab.compiler.steps import StepMarks
+from neuron_lab.compiler.steps import STEPS
 from neuron_lab.device.source import SOURCE
 from neuron_lab.trace.events import Kind, TraceHeader
-from neuron_lab.trace.recorder import Recorder
+from neuron_lab.trace.recorder import RECORDER
 
 transformers = pytest.importorskip("transformers")
 
@@ -86,10 +86,9 @@ def test_gn_1_the_second_prompt_gets_its_own_answer(order: str) -> None:
 def test_decode_is_one_compiled_graph_per_token_without_breaks() -> None:
     neuron_lab.activate(instance="trn2.3xlarge")
     model = tiny_llama("neuron")
-    recorder = Recorder()
-    for source in (SOURCE, OBSERVER, StepMarks(recorder)):
-        recorder.add_source(source)
-    recording = recorder.open()
+    for source in (SOURCE, OBSERVER, STEPS):
+        RECORDER.add_source(source)
+    recording = RECORDER.open()
     answer(model, "A", cache_implementation="static")
     trace = recording.close(TraceHeader())
     graph_ops = {i for i, signature in enumerate(trace.signatures) if signature.graph >= 0}

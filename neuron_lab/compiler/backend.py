@@ -52,6 +52,7 @@ def neuron_backend(
         return _compile_static(module, example_inputs, origin)
     if dynamo_internals.dynamic_shapes_requested():
         raise RuntimeError(_dynamic_shapes_message(symbolic, origin.place))
+    origin.deferred = True
     graphs.remember(origin.compile_id, graphs.Made(deferred=True))
     return ShapeVersions(
         _argument_names(module),
@@ -64,6 +65,7 @@ class _Origin:
     """Where a graph comes from: Dynamo's compilation, the user's code and the name to show."""
 
     def __init__(self, module: torch.fx.GraphModule, model_name: str | None) -> None:
+        self.deferred = False  # compiled per shape, when first called
         self.new_graphs = 0  # compiled since the last report
         self.compile_id = dynamo_internals.current_compile_id()
         texts = (node.meta.get("stack_trace") or "" for node in module.graph.nodes)
@@ -109,7 +111,7 @@ def _compiler(
         runner = GraphRunner(module, spec, results_follow_trace=results_follow_trace)
         in_dynamo = part != "backward" and bool(dynamo_internals.current_compile_id())
         reported_by_dynamo = in_dynamo and graphs.remember(origin.compile_id, graphs.Made(spec))
-        if new and not reported_by_dynamo:
+        if not reported_by_dynamo and (new or not origin.deferred):
             OBSERVER.report_graph(spec, origin.compile_id, origin.place, start_ns)
         return runner
 
@@ -117,7 +119,7 @@ def _compiler(
 
 
 def _known_or_new(title: str, graph: torch.fx.Graph) -> tuple[GraphSpec, bool]:
-    """The description, numbered; an equal graph of the same code is the same executable, as in a compile cache."""
+    """The description, numbered. An equal graph of the same code is the same executable, as in a cache."""
     nodes = graphs.describe(title, graph).nodes
     known = _compiled.get((title, nodes))
     if known is not None:
