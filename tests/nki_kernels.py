@@ -12,7 +12,7 @@ from neuron_lab.nki import language as nl
 
 
 def on_tiles(body: Callable[..., Any], *arrays: np.ndarray, shape: Any = None, dtype: Any = None) -> np.ndarray:
-    """`body(dst, *tiles)` with the arrays loaded into SBUF; dst is like the first array unless said otherwise."""
+    """`body(dst, *tiles)` with the arrays loaded into SBUF; dst is like the first array by default."""
     wanted = tuple(shape or arrays[0].shape)
 
     def kernel(*tensors: Any) -> Any:
@@ -42,7 +42,11 @@ def tile_of(body: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
 
 def in_kernel(body: Callable[[], Any]) -> None:
     """Run `body()` inside a kernel without arguments; for what raises or only inspects."""
-    nki.simulate(lambda: body())()
+
+    def kernel() -> None:
+        body()
+
+    nki.simulate(kernel)()
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:

@@ -133,36 +133,33 @@ def merged(layout: Layout, first: int, last: int) -> Layout:
 def reshaped(layout: Layout, shape: Sequence[int]) -> Layout:
     """The same elements in another shape, when strides can express it."""
     full = with_known_sizes(shape, math.prod(layout.shape))
+    blocks = _dense_blocks(layout)
     strides: list[int] = []
-    old = [(s, t) for s, t in zip(layout.shape, layout.strides, strict=True) if s != 1]
-    left = 0
     for size in full:
         if size == 1:
             strides.append(0)
             continue
-        left, step = _take(old, left, size, layout, full)
-        strides.append(step)
+        have, step = blocks[0]
+        if have % size:
+            raise LayoutError(f"{layout.shape} with strides {layout.strides} has no view of shape {full}")
+        strides.append(step * (have // size))
+        blocks[0] = (have // size, step)
+        if have == size:
+            del blocks[0]
     return Layout(full, _ones_strided(full, strides), layout.offset)
 
 
-def _take(old: list[tuple[int, int]], at: int, size: int, layout: Layout, full: Ints) -> tuple[int, int]:
-    """Consume `size` elements from the front of the old axes, merging or splitting the first one."""
-    have, step = old[at]
-    while have < size and at + 1 < len(old):
-        next_size, next_step = old[at + 1]
-        if step != next_size * next_step:
-            raise LayoutError(
-                f"layout {layout.shape} with strides {layout.strides} has no view of shape {full}"
-            )
-        at += 1
-        have, step = have * next_size, next_step
-    if have % size:
-        raise LayoutError(f"layout {layout.shape} with strides {layout.strides} has no view of shape {full}")
-    if have == size:
-        return at + 1, step
-    rest = have // size
-    old[at] = (rest, step)
-    return at, step * rest
+def _dense_blocks(layout: Layout) -> list[tuple[int, int]]:
+    """(size, innermost stride) of the longest runs of axes that are contiguous with one another."""
+    blocks: list[tuple[int, int]] = []
+    for size, stride in zip(layout.shape, layout.strides, strict=True):
+        if size == 1:
+            continue
+        if blocks and blocks[-1][1] == size * stride:
+            blocks[-1] = (blocks[-1][0] * size, stride)
+        else:
+            blocks.append((size, stride))
+    return blocks
 
 
 def _ones_strided(shape: Ints, strides: list[int]) -> Ints:

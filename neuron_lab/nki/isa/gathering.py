@@ -119,7 +119,8 @@ def nc_stream_shuffle(
         if entry != _LEAVE:
             result[row] = source[_shuffle_source(row - row % _QUADRANT + entry, len(source))]
     write(dst, result)
-    return _SHUFFLE.end(core, "vector", (dst,), (src, dst), name)
+    kept = (dst,) if _LEAVE in mask else ()
+    return _SHUFFLE.end(core, "vector", (dst,), (src, *kept), name)
 
 
 def _shuffle_source(row: int, available: int) -> int:
