@@ -178,6 +178,15 @@ def test_a_place_in_the_profile_is_the_cell_and_its_line(kernel: NotebookKernel)
     ]
 
 
+def test_a_new_kernel_names_the_cell_that_first_needs_it(kernel: NotebookKernel) -> None:
+    cell = kernel.run("%%neuron_profile\nt = torch.ones(3, 5, 7, device='neuron')\n\nu = t.tanh()")
+    count = cell.reply["execution_count"]
+    kernels = "neuron_lab.last_profile().trace.table('eager_kernel')"
+    places = kernel.ask(f"dict(zip({kernels}.strings('name'), {kernels}.strings('place')))")
+    assert places["aten::tanh"] == f"In [{count}], line 4"
+    assert "ipykernel" not in profile_texts(cell)[0]
+
+
 def test_the_profile_knows_its_cell(kernel: NotebookKernel) -> None:
     source = "%%neuron_profile --no-live\nx = 1"
     count = kernel.run(source).reply["execution_count"]

@@ -7,7 +7,9 @@ from dataclasses import asdict
 import pytest
 
 from neuron_lab.session import LiveCounters
-from neuron_lab.widgets.tiles import GIB, tiles, tiles_html, tiles_text
+from neuron_lab.widgets.tiles import tiles, tiles_html, tiles_text
+
+GIB = 2**30
 
 COUNTERS = LiveCounters(
     elapsed_s=1.25,
@@ -30,7 +32,7 @@ def test_every_figure_says_where_it_comes_from() -> None:
         ("Recompiles", "1", "counted"),
         ("New eager kernels", "7", "counted; 1,193 reused, 1,200 operators"),
         ("CPU fallbacks", "3", "counted; per the April 2026 list"),
-        ("HBM", "1.00 of 24.00 GiB", "measured; core 1, the fullest of 4"),
+        ("HBM", "1.0 GiB of 24.0 GiB", "measured; core 1, the fullest of 4"),
         ("Core busy", "30–48 %", "modelled share of the modelled span, busiest core"),
     ]
 

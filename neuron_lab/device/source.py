@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ DROPPED = "the device recorder's buffers were full"
 GRAPH_OP = "neuron::graph"
 
 
+CellOf = Callable[[str], str | None]
+"""File name of a notebook cell's code → "In [n]", or None for any other file."""
+
+
 class HostFallbackWarning(UserWarning):
     """An operator that the real device computes on the host. Given once per operator and process."""
 
@@ -42,6 +46,7 @@ class CoreSource:
 
     def __init__(self, stacks: bool = False) -> None:
         self.stacks = stacks
+        self.cell_of: CellOf | None = None
         self._vocabulary = _Vocabulary()
         self._dropped = 0
 
@@ -57,7 +62,7 @@ class CoreSource:
         core = load_core()
         records = np.frombuffer(core.recorder_drain(), dtype=record_dtype())
         if len(records):
-            self._vocabulary.update(sink)
+            self._vocabulary.update(sink, self.cell_of)
             self._extend(sink, records)
         dropped = int(core.recorder_dropped())
         new, self._dropped = dropped - self._dropped, dropped
@@ -181,12 +186,12 @@ class _Vocabulary:
         self._stack_ids: list[int] = []
         self._stack_places: list[int] = []
 
-    def update(self, sink: Sink) -> None:
+    def update(self, sink: Sink, cell_of: CellOf | None) -> None:
         """Learn what the core has numbered since the last time."""
         core = load_core()
         for frames in core.stacks(len(self._stack_ids)):
             self._stack_ids.append(sink.stack(Frame(*frame) for frame in frames))
-            self._stack_places.append(self._places.code(place_of(frames)))
+            self._stack_places.append(self._places.code(place_of(frames, cell_of)))
         rows = core.signatures(len(self._signature_ids))
         ops = core.ops() if rows else []
         for op_id, inputs, outputs, static, compiles, stack in rows:
@@ -245,12 +250,18 @@ def _specs(tensors: Sequence[tuple[str, Sequence[int]]]) -> tuple[TensorSpec, ..
 _TORCH_FOLDER = f"{os.sep}torch{os.sep}"
 
 
-def place_of(frames: Sequence[tuple[str, int, str]]) -> str:
-    """`file:line` of the innermost frame that is not PyTorch's own."""
-    for file, line, _ in frames:
-        if _TORCH_FOLDER not in file and not file.startswith(sys.prefix + os.sep + "lib/python"):
-            return f"{file}:{line}"
-    return f"{frames[0][0]}:{frames[0][1]}" if frames else ""
+def place_of(frames: Sequence[tuple[str, int, str]], cell_of: CellOf | None = None) -> str:
+    """`file:line`, or `In [n], line m`, of the innermost frame that is not PyTorch's own."""
+    if not frames:
+        return ""
+    own = (frame for frame in frames if not _is_library(frame[0]))
+    file, line, _ = next(own, frames[0])
+    label = cell_of(file) if cell_of is not None else None
+    return f"{label}, line {line}" if label else f"{file}:{line}"
+
+
+def _is_library(file: str) -> bool:
+    return _TORCH_FOLDER in file or file.startswith(sys.prefix + os.sep + "lib/python")
 
 
 SOURCE = CoreSource()

@@ -183,9 +183,12 @@ class _Producers:
         """Nested profiles share the producers: the innermost's notebook, stacks when any asks for them."""
         from neuron_lab.compiler.observer import OBSERVER
 
-        OBSERVER.cell_of = self._open[-1]._cell_of if self._open else None
+        cell_of = self._open[-1]._cell_of if self._open else None
+        OBSERVER.cell_of = cell_of
         stacks = any(session.stacks for session in self._open)
         for source in self._sources:
+            if isinstance(source, CoreSource):
+                source.cell_of = cell_of
             if isinstance(source, CoreSource) and source.stacks != stacks and self._open:
                 RECORDER.remove_source(source)
                 source.stacks = stacks

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Protocol
 
-NO_READING = "no reading"
-GIB = 2**30
+from neuron_lab.reports.wording import NO_READING, bytes_text
 
 
 class Counters(Protocol):
@@ -115,7 +114,7 @@ def _memory_tile(counters: Counters) -> Tile:
         return Tile("hbm", "HBM", NO_READING, "no device memory is counted here")
     fullest = max(range(len(used)), key=used.__getitem__)
     share = used[fullest] / limit
-    text = f"{used[fullest] / GIB:.2f} of {limit / GIB:.2f} GiB"
+    text = f"{bytes_text(used[fullest])} of {bytes_text(limit)}"
     return Tile("hbm", "HBM", text, f"measured; core {fullest}, the fullest of {len(used)}", (share, share))
 
 
