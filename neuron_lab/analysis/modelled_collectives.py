@@ -29,7 +29,8 @@ class PlacedCollective:
     rank: int
     core: int
     start_ns: Interval  # when this rank arrives
-    wait_ns: tuple[int, int]  # low schedule, high schedule
+    launch_end_ns: tuple[int, int]  # low schedule, high schedule
+    wait_ns: tuple[int, int]
     cost_ns: tuple[int, int]
 
 
@@ -47,6 +48,14 @@ class _Call:
     start_ns: int
     group: str
     cost_ns: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """At both ends: when the host had launched the collective, and when the core was ready for it."""
+
+    launch_end_ns: tuple[int, int]
+    ready_ns: tuple[int, int]
 
 
 @dataclass
@@ -80,13 +89,13 @@ class Rank:
         self.high_launch.append(high.launch_start_ns)
         self.high_start.append(high.start_ns)
 
-    def arrive(self, core: int) -> tuple[int, int]:
-        """Launch a collective; when this rank's core is ready for it, at both ends."""
-        ready = []
-        for host in (self.ends.low, self.ends.high):
+    def arrive(self, core: int) -> Arrival:
+        """Launch a collective."""
+        ends = (self.ends.low, self.ends.high)
+        for host in ends:
             host.now_ns += host.launch_ns
-            ready.append(max(host.now_ns, host.core_free_ns.get(core, 0)))
-        return ready[0], ready[1]
+        low, high = (max(host.now_ns, host.core_free_ns.get(core, 0)) for host in ends)
+        return Arrival((ends[0].now_ns, ends[1].now_ns), (low, high))
 
     def leave(self, core: int, end_ns: tuple[int, int]) -> None:
         self.ends.low.core_free_ns[core], self.ends.high.core_free_ns[core] = end_ns
@@ -181,12 +190,18 @@ def _hold(calls: Sequence[_Call], hosts: dict[int, Rank]) -> list[PlacedCollecti
     for call in calls:
         hosts[call.rank].run_until(call.start_ns)
         arrivals.append(hosts[call.rank].arrive(call.core))
-    begin = (max(low for low, _ in arrivals), max(high for _, high in arrivals))
+    begin = (
+        max(each.ready_ns[0] for each in arrivals),
+        max(each.ready_ns[1] for each in arrivals),
+    )
     placed = []
-    for call, (low, high) in zip(calls, arrivals, strict=True):
+    for call, arrival in zip(calls, arrivals, strict=True):
         hosts[call.rank].leave(call.core, (begin[0] + call.cost_ns[0], begin[1] + call.cost_ns[1]))
+        low, high = arrival.ready_ns
         waited = (begin[0] - low, begin[1] - high)
         placed.append(
-            PlacedCollective(call.row, call.rank, call.core, Interval(low, high), waited, call.cost_ns)
+            PlacedCollective(
+                call.row, call.rank, call.core, Interval(low, high), arrival.launch_end_ns, waited, call.cost_ns
+            )
         )
     return placed
