@@ -141,7 +141,8 @@ def test_an_installed_nki_wins(tmp_path):
 def test_numpy_only_use_imports_neither_torch_nor_ipython():
     code = (
         "import sys, numpy as np; from neuron_lab import nki; from neuron_lab.nki import language as nl\n"
-        "def k(a):\n o = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)\n nl.store(o, nl.load(a))\n return o\n"
+        "def k(a):\n o = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)\n nl.store(o, nl.load(a))\n"
+        " return o\n"
         "nki.simulate(k)(np.ones((2, 2), np.float32))\n"
         "print([m for m in ('torch', 'IPython', 'pandas') if m in sys.modules])"
     )

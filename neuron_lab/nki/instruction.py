@@ -214,7 +214,8 @@ def _overwrite_neighbours(storage: Storage, tensor: NkiTensor) -> None:
         other = reference()
         if other is not None and other.version and _overlap(box, _placed(other)):
             address = storage.address or (0, 0)
-            other.overwritten_by = Overwritten(storage.life.label, address, box, kernel_place())
+            lost = _common(box, _placed(other))
+            other.overwritten_by = Overwritten(storage.life.label, address, lost, kernel_place())
 
 
 Box = tuple[int, int, int, int]  # partitions [a, b), bytes [c, d)
@@ -234,6 +235,10 @@ def _placed(storage: Storage) -> Box:
 
 def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+
+
+def _common(a: Box, b: Box) -> Box:
+    return (max(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2]), min(a[3], b[3]))
 
 
 def _covers(a: Box, b: Box) -> bool:

@@ -25,6 +25,7 @@ from neuron_lab.nki.turns import Turns
 from neuron_lab.nki.unwritten import Unwritten, unwritten_part
 
 MAX_LNC = 2
+_JOIN_S = 0.1
 
 
 class NkiWarning(UserWarning):
@@ -145,7 +146,10 @@ class _Threads:
             thread.start()
         try:
             for thread in threads:
-                thread.join()
+                while (
+                    thread.is_alive()
+                ):  # in short waits, so that an interrupt from another thread gets through
+                    thread.join(_JOIN_S)
         except BaseException:  # an interrupt: let the cores unwind
             self._stop()
             for thread in threads:
