@@ -112,3 +112,23 @@ def test_warm_compiled_decode_is_not_slower_than_eager() -> None:
             answer(model, "A", cache_implementation="static", disable_compile=disable)
             times.append(time.perf_counter() - begin)
     assert median(compiled) <= 1.1 * median(eager)
+
+
+def test_a_training_step_of_a_tiny_llama_is_bitwise_eagers() -> None:
+    neuron_lab.activate(instance="trn2.3xlarge")
+    model = tiny_llama("neuron").train()
+    tokens = torch.tensor([PROMPTS["A"], PROMPTS["B"][:5]], device="neuron")
+
+    def step(function: torch.nn.Module) -> list[torch.Tensor]:
+        model.zero_grad()
+        loss = function(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        return [loss.detach().cpu(), *(p.grad.cpu().clone() for p in model.parameters())]
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # with more, attention gradients differ by rounding on the CPU too
+    try:
+        expected, result = step(model), step(torch.compile(model, backend="neuron"))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(a, b) for a, b in zip(expected, result, strict=True))
