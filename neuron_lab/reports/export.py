@@ -19,7 +19,6 @@ from neuron_lab.reports.drawing import Drawing
 from neuron_lab.reports.layout import draw
 from neuron_lab.reports.perfetto import perfetto_chunks
 from neuron_lab.reports.wording import bytes_text
-from neuron_lab.trace.parquet import save
 from neuron_lab.trace.table import Trace
 
 
@@ -88,6 +87,8 @@ def _save(traces: Sequence[Trace], target: Path) -> Export:
         raise UsageError(
             f"cannot export to {str(target)!r}: {WHOLE_TRACE} holds one profile, got {len(traces)}"
         )
+    from neuron_lab.trace.parquet import save  # pyarrow takes 0.3 s to import, and most profiles are not saved
+
     save(traces[0], target)
     return Export(target, target.stat().st_size, len(traces[0]))
 

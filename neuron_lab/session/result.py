@@ -13,7 +13,6 @@ from neuron_lab.analysis.totals import Totals, totals
 from neuron_lab.errors import UsageError
 from neuron_lab.reports.export import Export, export
 from neuron_lab.reports.summary import Summary, summary
-from neuron_lab.trace import parquet
 from neuron_lab.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ class Profile:
 
     def save(self, path: str | Path) -> Path:
         """Write the whole trace as Parquet (`*.neuron.parquet`); `neuron_lab.load` reads it back."""
+        from neuron_lab.trace import parquet  # pyarrow takes 0.3 s to import, and most profiles are not saved
+
         return parquet.save(self.trace, path)
 
     def perfetto(self, path: str | Path, *, also: Sequence[Profile] = ()) -> Export:
@@ -88,6 +89,8 @@ class Profile:
 
 def load(path: str | Path) -> Profile:
     """A saved profile. Raises TraceError when the file is not one, or is newer than this neuron_lab."""
+    from neuron_lab.trace import parquet
+
     return Profile(parquet.load(path))
 
 
