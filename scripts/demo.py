@@ -5,6 +5,7 @@ Writes `demo.ipynb` (the executed notebook) and `demo.pftrace` (both profiled ce
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -24,10 +25,8 @@ def main() -> int:
     try:
         run(notebook)
     except CellExecutionError as error:
-        print(
-            f"\ndemo: a cell of {NOTEBOOK.name} failed; the notebook so far is in {executed.name}\n{error}",
-            file=sys.stderr,
-        )
+        print(f"\ndemo: a cell of {NOTEBOOK.name} failed; {executed.name} has the notebook so far", file=sys.stderr)
+        print(without_colour(str(error)), file=sys.stderr)
         return 1
     finally:
         nbformat.write(notebook, executed)
@@ -57,6 +56,10 @@ def run(notebook: nbformat.NotebookNode) -> None:
             client.execute_cell(cell, index)
             print(f"  {time.perf_counter() - start:.1f} s", flush=True)
         client.set_widgets_metadata()
+
+
+def without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def shown_text(cell: nbformat.NotebookNode) -> str:

@@ -12,7 +12,7 @@ from neuron_lab.analysis.operators import Operator, operators
 from neuron_lab.analysis.totals import totals
 from neuron_lab.errors import UsageError
 from neuron_lab.hardware.interval import Interval
-from neuron_lab.trace.events import UNFINISHED, Frame, Kind
+from neuron_lab.trace.events import UNFINISHED, Kind
 
 REASON = "falls back per the April 2026 list"
 MM = make_signature()
@@ -27,14 +27,13 @@ def _free(start_ns: int, size: int, after: int, core: int = 0) -> Event:
 
 
 def test_fb_1_a_fallback_is_counted_with_its_bytes_and_place() -> None:
-    stack = (Frame("cell", 3, "f"), Frame("cell", 9, "<module>"))
     events = [
-        make_event(Kind.FALLBACK, size_bytes=100, stack=-1),
-        make_event(Kind.FALLBACK, size_bytes=20, stack=stack),
-        make_event(Kind.FALLBACK, name="aten::argmax", size_bytes=5, stack=-1),
+        make_event(Kind.FALLBACK, size_bytes=100, place=""),
+        make_event(Kind.FALLBACK, size_bytes=20, place="In [3], line 9"),
+        make_event(Kind.FALLBACK, name="aten::argmax", size_bytes=5, place=""),
     ]
     assert fallbacks(make_trace(*events)) == (
-        Fallback("aten::sort", 2, 120, REASON, "cell:3"),
+        Fallback("aten::sort", 2, 120, REASON, "In [3], line 9"),
         Fallback("aten::argmax", 1, 5, REASON, ""),
     )
 

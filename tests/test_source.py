@@ -1,5 +1,6 @@
 """Packed records become columns. The core is replaced by given records, so every value is exact."""
 
+import os
 import warnings
 
 import numpy as np
@@ -225,3 +226,27 @@ def test_one_warning_for_each_fallback_operator(core):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         profiled(core, lambda core: None)
+
+
+SITE = f"{os.sep}env{os.sep}lib{os.sep}site-packages{os.sep}"
+MODEL = (f"{SITE}transformers{os.sep}cache_utils.py", 119, "update")
+CELL = ("/tmp/ipykernel_1/7.py", 2, "<module>")
+
+
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        ([], ""),
+        ([CELL], "In [6], line 2"),
+        ([MODEL, CELL], f"In [6], line 2 (transformers{os.sep}cache_utils.py:119)"),
+        ([(f"{SITE}torch{os.sep}nn.py", 1, "f"), CELL], "In [6], line 2"),
+        ([MODEL], f"{MODEL[0]}:119"),
+        (
+            [(source.__file__, 5, "wrapper"), MODEL, CELL],
+            f"In [6], line 2 (transformers{os.sep}cache_utils.py:119)",
+        ),
+    ],
+)
+def test_a_place_is_the_users_line_and_the_library_line_that_ran_the_operator(frames, place):
+    cells = {CELL[0]: "In [6]"}
+    assert source.place_of(frames, cells.get) == place

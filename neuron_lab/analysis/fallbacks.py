@@ -18,7 +18,7 @@ class Fallback:
     count: int
     size_bytes: int | None
     reason: str
-    place: str  # file:line of the first one whose stack is known, else empty
+    place: str  # of the first one that has one, else empty
 
 
 def fallbacks(trace: Trace) -> tuple[Fallback, ...]:
@@ -27,13 +27,11 @@ def fallbacks(trace: Trace) -> tuple[Fallback, ...]:
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(table.strings("name"), table.strings("reason"), strict=True)):
         groups.setdefault(key, []).append(row)
-    sizes = table.column("size_bytes")
+    sizes, places = table.column("size_bytes"), table.strings("place")
     found = []
     for (op, reason), rows in groups.items():
         read = sizes[rows][sizes[rows] >= 0]
-        found.append(
-            Fallback(op, len(rows), _sum(read), reason, _first_place(trace, table.column("stack")[rows]))
-        )
+        found.append(Fallback(op, len(rows), _sum(read), reason, _first_place([places[row] for row in rows])))
     return tuple(sorted(found, key=lambda fallback: -fallback.count))
 
 
@@ -41,9 +39,5 @@ def _sum(read: np.ndarray) -> int | None:
     return int(read.sum()) if len(read) else None
 
 
-def _first_place(trace: Trace, stacks: np.ndarray) -> str:
-    for index in stacks[stacks >= 0].tolist():
-        if trace.stacks[index]:
-            frame = trace.stacks[index][0]
-            return f"{frame.file}:{frame.line}"
-    return ""
+def _first_place(places: list[str]) -> str:
+    return next((place for place in places if place), "")

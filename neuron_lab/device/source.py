@@ -7,9 +7,10 @@ signatures and stacks for the life of the process; this module maps each number 
 from __future__ import annotations
 
 import os
-import sys
+import sysconfig
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,7 @@ class CoreSource:
                     "signature": known.signatures(records["signature"]),
                     "size_bytes": records["value0"],
                     "reason": FALLBACK_REASON,
+                    "place": known.places_of_stacks(records["stack"]),
                     "stack": known.stacks(records["stack"]),
                 },
             )
@@ -216,6 +218,9 @@ class _Vocabulary:
     def places(self, signatures: Array) -> Text:
         return Text(_pick(self._place_of_signature, signatures), self._places.strings)
 
+    def places_of_stacks(self, stacks: Array) -> Text:
+        return Text(_pick(self._stack_places, stacks), self._places.strings)
+
     def signatures(self, signatures: Array) -> Array:
         return _pick(self._signature_ids, signatures)
 
@@ -248,20 +253,33 @@ def _specs(tensors: Sequence[tuple[str, Sequence[int]]]) -> tuple[TensorSpec, ..
 
 
 _TORCH_FOLDER = f"{os.sep}torch{os.sep}"
+_PACKAGES = f"{os.sep}site-packages{os.sep}"
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+_OWN_FOLDER = str(Path(__file__).resolve().parent.parent) + os.sep
 
 
 def place_of(frames: Sequence[tuple[str, int, str]], cell_of: CellOf | None = None) -> str:
-    """`file:line`, or `In [n], line m`, of the innermost frame that is not PyTorch's own."""
+    """The user's own line, and in brackets the library's line that ran the operator, where there is one.
+
+    `In [6], line 2 (transformers/cache_utils.py:119)`, or a file name instead of the cell.
+    """
+    frames = [frame for frame in frames if not frame[0].startswith(_OWN_FOLDER)]
     if not frames:
         return ""
-    own = (frame for frame in frames if not _is_library(frame[0]))
-    file, line, _ = next(own, frames[0])
+    file, line, _ = next((frame for frame in frames if not _is_library(frame[0])), frames[-1])
     label = cell_of(file) if cell_of is not None else None
-    return f"{label}, line {line}" if label else f"{file}:{line}"
+    place = f"{label}, line {line}" if label else f"{file}:{line}"
+    inner, inner_line, _ = next((frame for frame in frames if _TORCH_FOLDER not in frame[0]), frames[0])
+    return place if inner == file else f"{place} ({_short(inner)}:{inner_line})"
 
 
 def _is_library(file: str) -> bool:
-    return _TORCH_FOLDER in file or file.startswith(sys.prefix + os.sep + "lib/python")
+    return _PACKAGES in file or file.startswith((_STANDARD_LIBRARY, "<frozen"))
+
+
+def _short(file: str) -> str:
+    """A library's file as one would import it: without the folder it is installed in."""
+    return file.rpartition(_PACKAGES)[2]
 
 
 SOURCE = CoreSource()

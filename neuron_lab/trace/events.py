@@ -56,7 +56,13 @@ COMMON_COLUMNS: dict[str, str] = {
 PAYLOAD_COLUMNS: dict[Kind, dict[str, str]] = {
     Kind.OPERATOR: {"signature": "int32", "stream": "int16", "stack": "int32"},
     Kind.EAGER_KERNEL: {"signature": "int32", "place": "text"},
-    Kind.FALLBACK: {"signature": "int32", "size_bytes": "int64", "reason": "text", "stack": "int32"},
+    Kind.FALLBACK: {
+        "signature": "int32",
+        "size_bytes": "int64",  # moved between device and host
+        "reason": "text",
+        "place": "text",
+        "stack": "int32",
+    },
     Kind.COPY: {"direction": "text", "size_bytes": "int64", "stream": "int16"},
     Kind.ALLOC: {"size_bytes": "int64", "allocated_bytes": "int64"},
     Kind.FREE: {"size_bytes": "int64", "allocated_bytes": "int64"},
