@@ -149,6 +149,12 @@ def test_cpu_inputs_are_copied_and_the_result_is_on_the_device() -> None:
     assert result.tolist() == [2.0, 2.0]
 
 
+def test_copying_cpu_inputs_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY", "1")
+    with pytest.raises(RuntimeError, match="Input tensor at index 0 is on cpu device, expected neuron"):
+        neuron(lambda x: x + 1)(torch.ones(2))
+
+
 def test_gradients_of_cpu_inputs_come_back_to_the_cpu() -> None:
     x = torch.ones(2, requires_grad=True)
     neuron(lambda value: value * 3)(x).sum().backward()

@@ -7,6 +7,7 @@ ones drawing from the same generator.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
@@ -32,6 +33,9 @@ _TORCH_NAMESPACES = frozenset(
 _SHARES_STORAGE = frozenset({"aten::_unsafe_view", "aten::_reshape_alias"})
 # Calls of users' operators that write to their arguments.
 _FUNCTIONALIZED = frozenset({"auto_functionalized", "auto_functionalized_v2"})
+
+
+_NO_AUTOCOPY = "TORCH_NEURONX_DYNAMO_DISABLE_CPU_AUTOCOPY"  # the real backend's own switch
 
 
 class _Run:
@@ -73,7 +77,7 @@ class GraphRunner:
         inputs = list(arguments)
         arguments.clear()
         for index in self._cpu_arguments:
-            inputs[index] = _on_device(inputs[index], core)
+            inputs[index] = _on_device(inputs[index], core, index)
         kept = {index: inputs[index] for index in self._viewed_inputs}
         aliases = device_tensors.cpu_aliases(inputs)
         run = _Run(core, aliases, inputs) if self._wraps_operators else None
@@ -159,9 +163,16 @@ def _constant(value: Any) -> Any:
     return value if isinstance(value, torch.fx.Node) else device_tensors.on_cpu(value)
 
 
-def _on_device(value: torch.Tensor, core: int) -> torch.Tensor:
+def _on_device(value: torch.Tensor, core: int, index: int) -> torch.Tensor:
     """CPU tensors are copied to the device, as the real backend does; in-place changes to them are lost."""
-    return value.detach().to(torch.device(device_tensors.NAME, core)) if _is_on_cpu(value) else value
+    if not _is_on_cpu(value):
+        return value
+    if os.environ.get(_NO_AUTOCOPY) == "1":
+        raise RuntimeError(
+            f"Input tensor at index {index} is on cpu device, expected neuron. "
+            "Move tensor to Neuron device first with tensor.to('neuron')"
+        )
+    return value.detach().to(torch.device(device_tensors.NAME, core))
 
 
 def _is_on_cpu(value: Any) -> bool:
