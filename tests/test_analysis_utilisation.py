@@ -51,7 +51,7 @@ def test_waiting_for_another_cores_result_is_a_dependency() -> None:
     read = make_event(Kind.COPY, start_ns=2, direction="d2h")
     trace = _trace(_op(SMALL, core=1), _op(LARGE, 1, core=0), read, _op(SMALL, 3, core=1))
     use = _low(utilisation(trace))[CoreKey(0, 1)]
-    # from its first end at 5012 on: 4988 ns of the other core's launch, 108 734 ns of its kernel, then its own launch
+    # after its first end at 5012: 4988 ns of the other core's launch, 108 734 ns of its kernel, its own launch
     assert (use.waiting_ns["launch"], use.waiting_ns["dependency"]) == (5_000 + 4_988 + 5_000, 108_734)
 
 
