@@ -102,7 +102,7 @@ def test_a_kernel_called_from_a_kernel_is_inlined_and_reported():
 
 @pytest.mark.parametrize("degree", [0, 3, "2", True])
 def test_another_logical_core_size_is_refused(degree):
-    with pytest.raises(nki.NkiValidationError, match="use kernel.1. or kernel.2."):
+    with pytest.raises(nki.NkiValidationError, match=r"use kernel.1. or kernel.2."):
         doubled[degree]
 
 
@@ -154,9 +154,7 @@ def test_sendrecv_names_the_other_core():
     def kernel():
         nisa.sendrecv(nl.zeros((1, 4), nl.float32), nl.zeros((1, 4), nl.float32), 0, 1, 0)
 
-    with pytest.raises(
-        nki.NkiValidationError, match="send_to_rank=0 on core 0; use 1|send_to_rank=0 on core 0"
-    ):
+    with pytest.raises(nki.NkiValidationError, match="send_to_rank=0 on core 0"):
         nki.jit(kernel)[2]()
 
 
@@ -367,8 +365,8 @@ def test_exchange_of_different_lengths():
 
 
 def test_a_group_beyond_the_launch_is_refused():
+    kernel = collective(lambda a, out: ncc.all_reduce([a], [out], PAIR, nl.add))
     with pytest.raises(nki.NkiValidationError, match=r"rank 1 of \(0, 1\), but this launch has 1"):
-        kernel = collective(lambda a, out: ncc.all_reduce([a], [out], PAIR, nl.add))
         nki.simulate(kernel)(normal(2, 2))
 
 

@@ -1,4 +1,4 @@
-"""Broken limits name value, limit, the kernel's line and a cure; unwritten memory is never passed off as a result."""
+"""Broken limits name value, limit, the kernel's line and a cure; unwritten memory is no result."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def test_nk_2_broken_limits_in_plain_words():
     assert (error.value, error.limit, error.operation) == (256, 128, "nl.ndarray")
     assert error.place == (__file__, line_of(kernel, "nl.ndarray"))
     assert str(error) == (
-        "nl.ndarray: the partition axis (axis 0 of [256, 64], sbuf) is 256, the limit is 128 (partitions, "
-        f"tile_size.pmax), at {__file__}:{error.place[1]}; loop over tiles of 128 partitions, or put that axis on "
-        "a free axis"
+        "nl.ndarray: axis 0 (partitions) of tile [256, 64] float32 in sbuf is 256, the limit is 128 "
+        f"(tile_size.pmax), at {__file__}:{error.place[1]}; loop over tiles of 128 partitions, or put that "
+        "axis on a free axis"
     )
 
 

@@ -17,8 +17,8 @@ from neuron_lab.nki.tensor import NKIObject, NkiTensor
 
 _REGIONS = {
     "hbm": HBM,
-    "sbuf": frozenset({MemoryRegion.sbuf}),
-    "psum": frozenset({MemoryRegion.psum}),
+    "sbuf": (MemoryRegion.sbuf,),
+    "psum": (MemoryRegion.psum,),
 }
 _CHIPS = {2: "trn1", 3: "trn2", 4: "trn3"}
 
@@ -53,7 +53,7 @@ class Opcode:
         self.least_generation = api.least_generation(facts)
         self.is_dma = facts.get("engines", [""])[0] == "dma"
         self.buffers = {
-            operand: frozenset[MemoryRegion]().union(*(_REGIONS[part] for part in memories.split("|")))
+            operand: tuple(region for part in memories.split("|") for region in _REGIONS[part])
             for operand, memories in facts.get("buffers", {}).items()
         }
 
@@ -176,7 +176,7 @@ class Opcode:
         )
 
 
-_ANYWHERE = frozenset(MemoryRegion)
+_ANYWHERE = tuple(MemoryRegion)
 
 
 def _note_read(core: Core, tensor: NkiTensor, number: int) -> None:

@@ -26,13 +26,10 @@ class MemoryRegion(enum.Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
-    def __hash__(self) -> int:
-        return id(self)
-
 
 SBUF, PSUM = MemoryRegion.sbuf, MemoryRegion.psum
-HBM = frozenset({MemoryRegion.private_hbm, MemoryRegion.shared_hbm})
-ON_CHIP = frozenset({SBUF, PSUM})
+HBM = (MemoryRegion.private_hbm, MemoryRegion.shared_hbm)  # tuples: members compare by identity, unhashed
+ON_CHIP = (SBUF, PSUM)
 
 
 class Access(NamedTuple):
@@ -97,28 +94,22 @@ class Storage:
     accesses: dict[ViewKey, Access] = field(default_factory=dict)
     neighbours: list[weakref.ref[Storage]] = field(default_factory=list)  # placed at overlapping addresses
     overwritten_by: Overwritten | None = None
+    on_chip: bool = field(init=False)
+    row_elements: int = field(init=False)  # from one partition to the next; in all, for HBM
+    partition_bytes: int = field(init=False)  # device bytes, likewise
 
     @property
     def number(self) -> int:
         return self.life.number
 
     @property
-    def on_chip(self) -> bool:
-        return self.buffer in ON_CHIP
-
-    @property
     def partitions(self) -> int:
         return self.shape[0] if self.on_chip else 1
 
-    @property
-    def row_elements(self) -> int:
-        """Elements from one partition to the next."""
-        return math.prod(self.shape[1:]) if self.on_chip else math.prod(self.shape)
-
-    @property
-    def partition_bytes(self) -> int:
-        """Device bytes in one partition (in all, for HBM)."""
-        return self.row_elements * self.dtype.itemsize
+    def __post_init__(self) -> None:
+        self.on_chip = self.buffer in ON_CHIP
+        self.row_elements = math.prod(self.shape[1:]) if self.on_chip else math.prod(self.shape)
+        self.partition_bytes = self.row_elements * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: DType) -> Array:
         """A numpy view; shape, strides and offset count elements of `dtype`."""

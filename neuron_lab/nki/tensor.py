@@ -16,7 +16,7 @@ from neuron_lab.nki.dtypes import Array, DType
 from neuron_lab.nki.indirection import Indirection
 from neuron_lab.nki.layout import Layout, LayoutError
 from neuron_lab.nki.refusal import NkiValidationError, refusal
-from neuron_lab.nki.storage import ON_CHIP, Access, MemoryRegion, Storage, ViewKey
+from neuron_lab.nki.storage import Access, MemoryRegion, Storage, ViewKey
 
 if TYPE_CHECKING:
     from neuron_lab.nki.registers import VirtualRegister
@@ -68,14 +68,14 @@ class NkiTensor(NKIObject):
 
     @property
     def on_chip(self) -> bool:
-        return self.buffer in ON_CHIP
+        return self.storage.on_chip
 
     @property
     def partition(self) -> int:
         """First partition, counted within the allocation's own address."""
-        row = self.storage.row_elements * self.storage.dtype.itemsize // self.dtype.itemsize
-        first = self.offset // row if row else 0
-        return first + (self.storage.address[0] if self.storage.address else 0)
+        storage = self.storage
+        first = self.offset * self.dtype.itemsize // storage.partition_bytes if self.offset else 0
+        return first + (storage.address[0] if storage.address else 0)
 
     @property
     def free_size(self) -> int:

@@ -303,7 +303,7 @@ def _check_predicated_source(dst: NkiTensor, src: NkiTensor, predicate: NkiTenso
         raise _PREDICATED.refuse("src and predicate are both in PSUM", "copy one to SBUF")
 
 
-_PREDICATED.buffers["src"] = frozenset({MemoryRegion.sbuf, MemoryRegion.psum})
+_PREDICATED.buffers["src"] = (MemoryRegion.sbuf, MemoryRegion.psum)
 
 
 def assign(dst: NkiTensor, value: Any) -> NkiInstruction:

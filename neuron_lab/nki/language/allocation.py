@@ -45,7 +45,7 @@ def ndarray(
             _WHERE, f"buffer={buffer!r} is no memory", cure="use nl.sbuf, nl.psum, nl.hbm or nl.shared_hbm"
         )
     if buffer in ON_CHIP:
-        _check_on_chip(core, dims, kind, buffer, address)
+        _check_on_chip(core, name, dims, kind, buffer, address)
     elif address is not None:
         raise refusal(_WHERE, "an address in HBM", cure="place only sbuf and psum tensors")
     storage = core.allocate(
@@ -66,23 +66,24 @@ def _shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_on_chip(
-    core: Core, shape: tuple[int, ...], dtype: DType, buffer: MemoryRegion, address: tuple[int, int] | None
+    core: Core,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: DType,
+    buffer: MemoryRegion,
+    address: tuple[int, int] | None,
 ) -> None:
+    label = f"{name or 'a tensor'} {list(shape)} {dtype} in {buffer.value}"
     if len(shape) < 2:
-        raise refusal(
-            _WHERE,
-            f"shape {shape} in {buffer.value}",
-            cure="on-chip tensors have a partition axis and a free axis",
-        )
+        raise refusal(_WHERE, label, cure="on-chip tensors have a partition axis and a free axis", value=shape)
     first = address[0] if address else 0
     if shape[0] + first > PARTITIONS:
         raise over_limit(
             _WHERE,
-            f"the partition axis (axis 0 of {list(shape)}, {buffer.value})"
-            + (" plus its start" if first else ""),
+            f"axis 0 (partitions) of {label}" + (" plus its start" if first else ""),
             shape[0] + first,
             PARTITIONS,
-            "partitions, tile_size.pmax",
+            "tile_size.pmax",
             "loop over tiles of 128 partitions, or put that axis on a free axis",
         )
     size = math.prod(shape[1:]) * dtype.itemsize
@@ -91,8 +92,7 @@ def _check_on_chip(
     if size + start > limit:
         raise over_limit(
             _WHERE,
-            f"bytes per partition of {list(shape)} {dtype} in {buffer.value}"
-            + (" plus its offset" if start else ""),
+            f"bytes per partition of {label}" + (" plus its offset" if start else ""),
             size + start,
             limit,
             f"{buffer.value} of {core.target.chip}",
