@@ -246,6 +246,20 @@ def test_a_recorded_instruction_has_engine_bytes_and_line():
     assert store.reads[0] == written
 
 
+def test_an_indirect_access_may_touch_the_whole_tensor():
+    def kernel(table, index):
+        rows = nl.load(index)
+        tile = nl.ndarray((4, 8), nl.float32)
+        nisa.dma_copy(tile, table[0:4])
+        nisa.dma_copy(tile, table.ap([[8, 4], [1, 8]], vector_offset=rows))
+
+    run = nki.jit(kernel).record(normal(50, 8), np.array([[3], [9], [7], [0]], np.uint32))
+    _, direct, gathered = run.cores[0].log
+    assert (direct.reads[0].start_byte, direct.reads[0].stop_byte) == (0, 128)
+    assert (gathered.reads[0].start_byte, gathered.reads[0].stop_byte) == (0, 1600)
+    assert gathered.reads[0].elements == 32
+
+
 def test_without_recording_only_counts_remain():
     run = doubled.run(normal(4, 4))
     assert run.cores[0].log is None

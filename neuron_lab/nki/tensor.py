@@ -115,7 +115,9 @@ class NkiTensor(NKIObject):
         return f"<NkiTensor{label} {list(self.shape)} {self.dtype} {self.buffer.value}>"
 
     def access(self) -> Access:
-        """The box it touches, remembered per view of the storage."""
+        """The box it touches, remembered per view of the storage; an index may lead anywhere in it."""
+        if self.indirection is not None:
+            return _access(self)._replace(start_byte=0, stop_byte=self.storage.partition_bytes)
         found = self.storage.accesses.get(self.key)
         if found is None:
             found = self.storage.accesses[self.key] = _access(self)
