@@ -31,8 +31,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
 
-    core = commands.add_parser("core", help="the emulated device's compiled core")
-    core.add_argument("action", choices=["build", "info"])
+    core = commands.add_parser("core", help="the emulated device's compiled core: build, info", add_help=False)
+    core.add_argument("args", nargs=argparse.REMAINDER)
     core.set_defaults(run=run_core)
 
     profile = commands.add_parser("profile", help="run a Python script under a profile and print its summary")
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 def run_core(options: argparse.Namespace) -> int:
     from neuron_lab.device import core_command
 
-    return core_command.run(options.action)
+    return core_command.run(options.args)
 
 
 def run_profile(options: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """Compile the device core, once per machine and torch, into a cache that processes share.
 
-The core is not in the wheel: it must match the torch it is loaded into, and torch cannot be asked for at build time
-without an isolated build fetching a CUDA one. What is compiled is everything in `csrc/`. This module knows how to
-build and where to find a build; it does not load anything.
+The core is not in the wheel: it must match the torch it is loaded into, and torch cannot be asked for at
+build time without an isolated build fetching a CUDA one. What is compiled is everything in `csrc/`. This module
+knows how to build and where to find a build; it does not load anything.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from neuron_lab.errors import CoreBuildError
 
 MODULE_NAME = "_neuron_core"
 SOURCES_DIR = Path(__file__).parent / "csrc"
+_TORCH_HEADERS = SOURCES_DIR / "precompiled" / "torch_headers.h"
+"""Parsing torch's headers is most of the work, so they are precompiled once per build."""
 _COMPILE_FLAGS = ("-O2", "-g0", "-fPIC", "-std=c++20", "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas")
 _LOG_LINES_SHOWN = 25
 _HOW_TO_INSTALL = "install a C++20 compiler (Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++)"
@@ -100,7 +102,7 @@ def _sources() -> list[Path]:
 
 def _sources_hash() -> str:
     digest = hashlib.sha256()
-    for path in sorted(SOURCES_DIR.glob("*.[ch]*")):
+    for path in sorted(SOURCES_DIR.rglob("*.[ch]*")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -128,8 +130,8 @@ def _require_tools() -> tuple[str, str]:
     headers = Path(sysconfig.get_path("include")) / "Python.h"
     if not headers.exists():
         raise CoreBuildError(
-            f"the emulated neuron device is compiled on first use, and Python's headers are missing ({headers}); "
-            "install them (Debian/Ubuntu: apt install python3-dev)"
+            f"the emulated neuron device is compiled on first use, and Python's headers are missing "
+            f"({headers}); install them (Debian/Ubuntu: apt install python3-dev)"
         )
     if not (_torch_dir() / "include" / "torch" / "library.h").exists():
         raise CoreBuildError(
@@ -169,18 +171,24 @@ def _ninja_file(compiler: str, work: Path) -> str:
         "ninja_required_version = 1.3",
         f"cxx = {_escape(Path(compiler))}",
         f"flags = {' '.join(flags)}",
+        "rule precompile",  # gcc finds it as <torch_headers.h> in the build directory, before the plain header
+        "  command = $cxx -MMD -MF $out.d $flags -x c++-header $in -o $out",
+        "  depfile = $out.d",
+        "  deps = gcc",
         "rule compile",
-        "  command = $cxx -MMD -MF $out.d $flags -c $in -o $out",
+        f"  command = $cxx -MMD -MF $out.d -I. -I{_escape(_TORCH_HEADERS.parent)} $flags -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
         "rule link",
         f"  command = $cxx -shared $in {libraries} -o $out",
     ]
+    lines.append(f"build torch_headers.h.gch: precompile {_escape(_TORCH_HEADERS)}")
     objects = []
     for source in _sources():
         target = f"{source.stem}.o"
         objects.append(target)
-        lines.append(f"build {target}: compile {_escape(source)}")
+        needs = " | torch_headers.h.gch" if _TORCH_HEADERS.name in source.read_text() else ""
+        lines.append(f"build {target}: compile {_escape(source)}{needs}")
     lines.append(f"build {MODULE_NAME}.so: link {' '.join(objects)}")
     lines.append(f"default {MODULE_NAME}.so")
     return "\n".join(lines) + "\n"

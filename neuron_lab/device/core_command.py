@@ -1,4 +1,4 @@
-"""`neuron-lab core build` and `neuron-lab core info`: compile the device core ahead of time, and say which one is used."""
+"""`neuron-lab core build` and `neuron-lab core info`: compile the device core ahead of time, describe it."""
 
 from __future__ import annotations
 

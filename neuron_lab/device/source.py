@@ -26,7 +26,7 @@ from neuron_lab.trace.recorder import Sink
 Array = npt.NDArray[Any]
 
 # The core's record kinds and flags (csrc/record.h).
-OPERATOR, COPY_H2D, COPY_D2H, COPY_D2D, ALLOC, FREE, GRAPH = range(7)
+OPERATOR, COPY_H2D, COPY_D2H, COPY_D2D, ALLOC, FREE, GRAPH, USER_RANGE = range(8)
 NEW_KERNEL, FALLBACK, RAISED = 1, 2, 4
 
 DIRECTIONS = ("h2d", "d2h", "d2d")
@@ -49,6 +49,7 @@ class CoreSource:
         self.stacks = stacks
         self.cell_of: CellOf | None = None
         self._vocabulary = _Vocabulary()
+        self._range_names: list[str] = []
         self._dropped = 0
 
     def start(self) -> None:
@@ -78,6 +79,7 @@ class CoreSource:
         self._copies(sink, records[(kind >= COPY_H2D) & (kind <= COPY_D2D)])
         self._memory(sink, Kind.ALLOC, "alloc", records[kind == ALLOC])
         self._memory(sink, Kind.FREE, "free", records[kind == FREE])
+        self._user_ranges(sink, records[kind == USER_RANGE])
 
     def _operators(self, sink: Sink, records: Array) -> None:
         if len(records):
@@ -135,6 +137,12 @@ class CoreSource:
                     "stream": records["stream"],
                 },
             )
+
+    def _user_ranges(self, sink: Sink, records: Array) -> None:
+        if len(records):
+            self._range_names += load_core().user_range_names(len(self._range_names))
+            names = Text(records["signature"].astype(np.int32), self._range_names)
+            sink.extend(Kind.MARK, {**_common(records), "name": names})
 
     def _memory(self, sink: Sink, kind: Kind, name: str, records: Array) -> None:
         if len(records):

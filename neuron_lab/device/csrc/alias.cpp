@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "alias.h"
 
 #include <c10/core/CPUAllocator.h>

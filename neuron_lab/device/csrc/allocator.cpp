@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "allocator.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -159,6 +161,18 @@ void adopt(c10::StorageImpl* storage, c10::DeviceIndex core) {
   storage->set_data_ptr_noswap(device_pointer(std::move(twin)));
   storage->set_allocator(device_allocator());
   storage->set_resizable(true);
+}
+
+c10::Storage device_storage_over(const c10::intrusive_ptr<c10::StorageImpl>& cpu, c10::DeviceIndex core) {
+  const auto drop = [](void* held) { c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(held)); };
+  auto held = cpu;
+  c10::DataPtr data(cpu->mutable_data(), held.release(), drop, c10::Device(c10::kCPU));
+  auto twin = make_twin(std::move(data), cpu->nbytes(), core);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                       static_cast<int64_t>(twin->nbytes()), device_pointer(twin),
+                                                       device_allocator(), /*resizable=*/true);
+  twin->owner = storage.get();
+  return c10::Storage(std::move(storage));
 }
 
 void reseat(c10::StorageImpl* owner, TwinStorage* twin) {

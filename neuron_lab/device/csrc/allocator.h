@@ -27,6 +27,10 @@ TwinStorage* twin_of(c10::StorageImpl* storage) noexcept;
 // Turns a storage that a CPU kernel made into a device storage, in place. Raises when the core has no room.
 void adopt(c10::StorageImpl* storage, c10::DeviceIndex core);
 
+// A device storage over the bytes of a CPU storage that stays what it is and is kept alive. For results that somebody
+// else may hold as CPU tensors.
+c10::Storage device_storage_over(const c10::intrusive_ptr<c10::StorageImpl>& cpu, c10::DeviceIndex core);
+
 // After a kernel: makes the device storage follow its twin when the kernel gave the twin other bytes or another size.
 void reseat(c10::StorageImpl* owner, TwinStorage* twin);
 

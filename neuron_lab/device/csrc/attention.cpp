@@ -1,13 +1,13 @@
+#include <torch_headers.h>
+
 #include "attention.h"
 
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "alias.h"
+#include "cpu_section.h"
 #include "library.h"
 #include "minimal.h"
 #include "observe.h"
@@ -26,18 +26,6 @@ int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   const int64_t cpu_choice = cpu_function(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa);
   const auto flash = static_cast<int64_t>(sdp::SDPBackend::flash_attention);
   return cpu_choice == flash ? static_cast<int64_t>(sdp::SDPBackend::overrideable) : cpu_choice;
-}
-
-at::Tensor as_device(at::Tensor t, c10::DeviceIndex core) {
-  if (!t.defined()) return t;
-  adopt(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), core);
-  label_as_device(t.unsafeGetTensorImpl(), core);
-  return t;
-}
-
-std::optional<at::Tensor> alias_of(const std::optional<at::Tensor>& t) {
-  if (!t.has_value() || !t->defined()) return std::nullopt;
-  return is_neuron(*t) ? cpu_alias(*t) : *t;
 }
 
 using ForwardResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor,
@@ -66,13 +54,12 @@ ForwardResult forward(const at::Tensor& query, const at::Tensor& key, const at::
     if (seen.fallback()) seen.moved(query.nbytes() + key.nbytes() + value.nbytes());
   }
   auto [out, logsumexp] = [&] {
-    const c10::impl::ExcludeDispatchKeyGuard below(kKeysAboveKernels);
-    const at::DisableRecordFunctionGuard once;
+    const CpuSection section;
     return at::_ops::_scaled_dot_product_flash_attention_for_cpu::redispatch(
-        kCpu, cpu_alias(query), cpu_alias(key), cpu_alias(value), dropout_p, is_causal, alias_of(bias), scale);
+        kCpu, cpu_alias(query), cpu_alias(key), cpu_alias(value), dropout_p, is_causal, alias_or_same(bias), scale);
   }();
-  out = as_device(std::move(out), core);
-  logsumexp = as_device(std::move(logsumexp), core);
+  out = fresh_to_device(std::move(out), core);
+  logsumexp = fresh_to_device(std::move(logsumexp), core);
   if (seen.active()) {
     seen.output(out);
     seen.end(core);
@@ -102,15 +89,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
     if (seen.fallback()) seen.moved(grad.nbytes() + query.nbytes() + key.nbytes() + value.nbytes());
   }
   auto [query_grad, key_grad, value_grad] = [&] {
-    const c10::impl::ExcludeDispatchKeyGuard below(kKeysAboveKernels);
-    const at::DisableRecordFunctionGuard once;
+    const CpuSection section;
     return at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward::redispatch(
         kCpu, cpu_alias(grad), cpu_alias(query), cpu_alias(key), cpu_alias(value), cpu_alias(out),
-        cpu_alias(logsumexp), dropout_p, is_causal, alias_of(bias), scale);
+        cpu_alias(logsumexp), dropout_p, is_causal, alias_or_same(bias), scale);
   }();
   std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> result{
-      as_device(std::move(query_grad), core), as_device(std::move(key_grad), core),
-      as_device(std::move(value_grad), core), at::Tensor()};
+      fresh_to_device(std::move(query_grad), core), fresh_to_device(std::move(key_grad), core),
+      fresh_to_device(std::move(value_grad), core), at::Tensor()};
   if (seen.active()) {
     seen.output(std::get<0>(result));
     seen.end(core);

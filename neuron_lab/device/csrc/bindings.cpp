@@ -1,4 +1,6 @@
 // What Python sees, as the module `_neuron_core`. Types are in core.pyi beside the loader.
+#include <torch_headers.h>
+
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -9,6 +11,7 @@
 #include "graph_aliases.h"
 #include "library.h"
 #include "observe.h"
+#include "user_ranges.h"
 
 namespace py = pybind11;
 
@@ -143,6 +146,16 @@ void record_graph(uint32_t signature, int64_t start_ns, int64_t end_ns, int core
   write_record(record);
 }
 
+void start_recording(bool stacks, uint32_t capacity) {
+  recorder_start(stacks, capacity);
+  user_ranges_start();
+}
+
+void stop_recording() {
+  user_ranges_stop();
+  recorder_stop();
+}
+
 std::string torch_directory() {
   const std::string file = py::str(py::module_::import("torch").attr("__file__"));
   return file.substr(0, file.rfind('/') + 1);
@@ -179,8 +192,9 @@ PYBIND11_MODULE(_neuron_core, m) {
       g_features.fetch_and(~uint32_t{kLedger});
     }
   });
-  m.def("recorder_start", &recorder_start, py::arg("stacks") = false, py::arg("capacity") = 131072);
-  m.def("recorder_stop", &recorder_stop);
+  m.def("recorder_start", &start_recording, py::arg("stacks") = false, py::arg("capacity") = 131072);
+  m.def("recorder_stop", &stop_recording);
+  m.def("user_range_names", &user_range_names, py::arg("first_id") = 0);
   m.def("recorder_drain", &drain);
   m.def("recorder_dtype", &record_dtype);
   m.def("recorder_dropped", &recorder_dropped);

@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "boxed.h"
 
 #include <ATen/ops/clone_ops.h>

@@ -1,5 +1,7 @@
 // Which operators run as one CPU kernel over aliases: all that have a CPU kernel, and those that torch composes of
 // several others below autograd, so that the device sees one operator where the real one does.
+#include <torch_headers.h>
+
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <unordered_set>

@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "devices.h"
 
 #include <c10/util/Exception.h>

@@ -1,5 +1,7 @@
 // Operators outside aten: user and library operators with a CPU kernel run over aliases like any other; sparse and
 // quantized tensors are refused in one sentence.
+#include <torch_headers.h>
+
 #include <mutex>
 #include <unordered_map>
 

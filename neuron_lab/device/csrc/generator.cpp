@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "graph_aliases.h"
 
 #include "alias.h"
@@ -5,7 +7,13 @@
 namespace neuron_lab {
 namespace {
 
-at::Tensor wrap(const at::Tensor& t, c10::DeviceIndex core) {
+// Outputs of one call that are views of each other must stay so.
+struct Wrapped {
+  const c10::StorageImpl* cpu;
+  c10::Storage device;
+};
+
+at::Tensor wrap(const at::Tensor& t, c10::DeviceIndex core, std::vector<Wrapped>& wrapped) {
   if (!t.defined() || !t.is_cpu()) return t;
   TORCH_CHECK_NOT_IMPLEMENTED(t.layout() == c10::kStrided && t.has_storage(),
                               "a compiled graph returned a tensor of layout ", t.layout(),
@@ -16,9 +24,11 @@ at::Tensor wrap(const at::Tensor& t, c10::DeviceIndex core) {
     reseat(twin->owner, twin);
     return device_view(t, c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(twin->owner)), twin->core);
   }
-  if (storage->device_type() == kNeuron) return device_view(t, t.storage(), core);  // another result's memory too
-  adopt(storage, core);
-  return device_view(t, t.storage(), core);
+  for (const Wrapped& w : wrapped) {
+    if (w.cpu == storage) return device_view(t, w.device, core);
+  }
+  wrapped.push_back({storage, device_storage_over(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage), core)});
+  return device_view(t, wrapped.back().device, core);
 }
 
 }  // namespace
@@ -35,7 +45,8 @@ std::vector<at::Tensor> wrap_outputs(const std::vector<at::Tensor>& tensors, int
   check_index(index);
   std::vector<at::Tensor> out;
   out.reserve(tensors.size());
-  for (const at::Tensor& t : tensors) out.push_back(wrap(t, index));
+  std::vector<Wrapped> wrapped;
+  for (const at::Tensor& t : tensors) out.push_back(wrap(t, index, wrapped));
   return out;
 }
 

@@ -1,5 +1,7 @@
 // Devices, streams and events as torch's device guard asks for them. All work is finished when a call returns, so
 // a stream is only a number and an event only a time.
+#include <torch_headers.h>
+
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <atomic>

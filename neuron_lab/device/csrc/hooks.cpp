@@ -1,4 +1,6 @@
 // What torch asks of a device outside its own list: is it there, its generators, pinned host memory, storage resizing.
+#include <torch_headers.h>
+
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CPUAllocator.h>

@@ -1,7 +1,12 @@
+#include <torch_headers.h>
+
 #include "library.h"
 
 #include "attention.h"
+#include "dropout.h"
+#include "linear.h"
 #include "minimal.h"
+#include "recurrent.h"
 
 namespace neuron_lab {
 
@@ -19,6 +24,9 @@ std::unordered_set<std::string>& native_names() {
 void register_operators() {
   register_minimal();
   register_attention();
+  register_dropout();
+  register_linear();
+  register_recurrent();
   register_boxed();  // last: it takes what has no kernel of its own
   register_fallbacks();
 }

@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "minimal.h"
 
 #include <ATen/EmptyTensor.h>
@@ -8,11 +10,9 @@
 #include <ATen/ops/copy_ops.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_native.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include "alias.h"
+#include "cpu_section.h"
 #include "library.h"
 #include "observe.h"
 
@@ -93,14 +93,11 @@ at::Tensor unfold(const at::Tensor& self, int64_t dim, int64_t size, int64_t ste
   return at::native::unfold(self, dim, size, step);
 }
 
-at::Tensor alias_or_same(const at::Tensor& t) { return is_neuron(t) ? cpu_alias(t) : t; }
-
 void run_copy(const at::Tensor& self, const at::Tensor& src) {
   at::Tensor to = alias_or_same(self);
   at::Tensor from = alias_or_same(src);
   {
-    const c10::impl::ExcludeDispatchKeyGuard below(kKeysAboveKernels);
-    const at::DisableRecordFunctionGuard once;
+    const CpuSection section;
     at::_ops::copy_::redispatch(kCpu, to, from, /*non_blocking=*/false);
   }
   if (is_neuron(self)) recycle(std::move(to));
@@ -157,7 +154,7 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
   }
   at::Tensor alias = cpu_alias(self);
   c10::Scalar value = [&] {
-    const at::DisableRecordFunctionGuard once;
+    const CpuSection section;
     return at::_ops::_local_scalar_dense::redispatch(kCpu, alias);
   }();
   recycle(std::move(alias));

@@ -10,8 +10,6 @@ namespace neuron_lab {
 at::Tensor empty_on_core(c10::DeviceIndex core, c10::IntArrayRef size, c10::ScalarType dtype,
                          std::optional<c10::MemoryFormat> memory_format = std::nullopt);
 
-// Names (without "aten::") served here and in the other native files; the boxed kernel leaves them alone.
-bool is_native(const std::string& name);
 void register_minimal();
 
 }  // namespace neuron_lab

@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "observe.h"
 
 namespace neuron_lab {

@@ -17,6 +17,7 @@ enum class RecordKind : uint8_t {
   kAlloc = 4,
   kFree = 5,
   kGraph = 6,
+  kUserRange = 7,
 };
 
 enum RecordFlag : uint8_t { kNewKernel = 1, kFallback = 2, kRaised = 4 };

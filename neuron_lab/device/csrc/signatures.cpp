@@ -1,3 +1,5 @@
+#include <torch_headers.h>
+
 #include "signatures.h"
 
 #include <atomic>
