@@ -175,6 +175,14 @@ REFUSED = {
     "a string for a buffer": (lambda: nl.ndarray((4, 4), nl.float32, buffer="sbuf"), "is no memory"),
     "an unknown dtype": (lambda: nl.ndarray((4, 4), "float64"), "unknown dtype 'float64'; valid: bool_"),
     "one axis on chip": (lambda: nl.ndarray((4,), nl.float32), "a partition axis and a free axis"),
+    "half a partition": (lambda: nl.ndarray((2.5, 2), nl.float32), "shape=(2.5, 2)"),
+    "a pattern without counts": (lambda: sbuf(4, 4).ap([[4, 4], [1]]), "pattern [[4, 4], [1]]"),
+    "a wide reduction result": (
+        lambda: nisa.activation(
+            sbuf(4, 2), nl.exp, sbuf(4, 2), reduce_res=sbuf(4, 2), reduce_cmd=nisa.reduce_cmd.reset_reduce
+        ),
+        "has 8 elements, the result 4",
+    ),
     "an empty axis": (lambda: nl.ndarray((4, 0), nl.float32), "shape (4, 0)"),
     "SBUF bytes": (
         lambda: nl.ndarray((128, 57345), nl.float32),

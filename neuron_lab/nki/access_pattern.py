@@ -27,6 +27,8 @@ def pattern_view(
     new = dtypes.dtype_of(dtype) if dtype is not None else base.dtype
     if new.itemsize != base.dtype.itemsize:
         base._check_bytes("ap", new)
+    if any(len(pair) != 2 or int(pair[1]) < 1 for pair in pattern):
+        raise base._refuse("ap", f"pattern {pattern}", "give [step, count] per axis, counts from 1")
     steps = tuple(int(step) for step, _ in pattern)
     counts = tuple(int(count) for _, count in pattern)
     start = _start(base, offset, new.itemsize)

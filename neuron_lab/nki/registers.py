@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from neuron_lab.nki.refusal import refusal
@@ -50,4 +51,4 @@ def wrapped(value: int) -> int:
 
 def integer(value: Any) -> int:
     """An int or the value of a register."""
-    return value.value if isinstance(value, VirtualRegister) else int(value)
+    return operator.index(value)

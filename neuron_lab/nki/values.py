@@ -86,13 +86,25 @@ def write(tensor: NkiTensor, values: Array, skip: Array | None = None, skip_outs
     storage = tensor.storage
     stored = casts.convert(values, tensor.dtype, dtypes.stored_as(tensor.dtype, storage.precise))
     if stored.shape != tensor.shape:
-        stored = stored.reshape(tensor.shape)
+        stored = _in_shape(tensor, stored)
     if tensor.indirection is not None:
         _scatter(tensor, stored, skip, skip_outside)
     elif skip is None:
         tensor.array[...] = stored
     else:
         np.copyto(tensor.array, stored, where=~skip.reshape(tensor.shape))
+
+
+def _in_shape(tensor: NkiTensor, values: Array) -> Array:
+    if values.size != tensor.size:
+        raise refusal(
+            "write",
+            f"{tensor!r} has {tensor.size} elements, the result {values.size}",
+            cure="slice the destination to the result's size",
+            value=tensor.size,
+            limit=values.size,
+        )
+    return values.reshape(tensor.shape)
 
 
 def _scatter(tensor: NkiTensor, stored: Array, skip: Array | None, skip_outside: bool) -> None:

@@ -57,8 +57,8 @@ def ndarray(
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(shape, (tuple, list)):
-        raise refusal(_WHERE, f"shape={shape!r}", cure="pass a tuple of integers")
+    if not isinstance(shape, (tuple, list)) or not all(hasattr(size, "__index__") for size in shape):
+        raise refusal(_WHERE, f"shape={shape!r}", cure="pass a tuple of integers", value=shape)
     dims = tuple(integer(size) for size in shape)
     if not dims or any(size < 1 for size in dims) or len(dims) > _MAX_RANK:
         raise refusal(_WHERE, f"shape {dims}", cure="give every axis at least one element", value=dims)
