@@ -268,6 +268,7 @@ def test_activation_scales_shifts_and_sums(partitions, free, scale, with_bias):
     np.testing.assert_allclose(result, exact.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::neuron_lab.nki.NkiWarning")
 def test_the_sine_table_extrapolates_its_cubic():
     x = np.array([[9.0, -9.0, 1.0]], np.float32)
     result = on_tiles(lambda d, a: nisa.activation(d, nl.sin, a), x)
@@ -285,6 +286,20 @@ def nki_tile(name, x):
     from neuron_lab.nki.activations import TABLE
 
     return TABLE[name](x)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [("sin", 3.14, 3.15), ("log", 2.0**-64, 2.0**-65), ("arctan", 1.57, -1.58), ("reciprocal", 1e12, 1e13)],
+)
+def test_an_input_outside_the_documented_range_is_reported(name, good, bad):
+    def run(value):
+        on_tiles(lambda d, a: nisa.activation(d, getattr(nl, name), a), np.full((2, 2), value, np.float32))
+
+    run(good)
+    assert nki.last_run().ok
+    with pytest.warns(nki.NkiWarning, match="outside the documented magnitudes"):
+        run(bad)
 
 
 def test_activation_refuses_what_is_not_in_the_table():

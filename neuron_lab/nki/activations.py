@@ -132,6 +132,25 @@ TABLE: dict[str, Callable[[Array], Array]] = {
     "reciprocal": lambda x: _F32(1) / x,
 }
 NAMES = (*TABLE, "prelu")
+RANGES: dict[str, tuple[float, float]] = {
+    "log": (2.0**-64, 2.0**64),
+    "sin": (0.0, math.pi),
+    "arctan": (0.0, math.pi / 2),
+    "sqrt": (2.0**-116, 2.0**118),
+    "rsqrt": (2.0**-87, 2.0**97),
+    "reciprocal": (2.0**-42, 2.0**42),
+}
+"""Smallest and largest magnitude a function is documented for; zero is let pass."""
+
+
+def outside_range(name: str, x: Array) -> float | None:
+    """An input the function is not documented for, if there is one."""
+    if name not in RANGES:
+        return None
+    low, high = RANGES[name]
+    size = np.abs(x)
+    wrong = (size > high) | ((size < low) & (size != 0))
+    return float(x[wrong][0]) if wrong.any() else None
 
 
 def apply(name: str, x: Array, slope: Any = 0.0) -> Array:

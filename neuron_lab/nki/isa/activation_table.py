@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from neuron_lab.nki import activations, alu, dtypes
+from neuron_lab.nki.dtypes import Array
 from neuron_lab.nki.enums import reduce_cmd
 from neuron_lab.nki.instruction import NkiInstruction, Opcode
 from neuron_lab.nki.isa.accumulators import accumulate, read_out, scalar_register, vector_use
@@ -84,12 +85,24 @@ def _activation(
         values = values * scalar_or_column(scale, data.shape[0], where, "scale")
     if bias is not None:
         values = values + scalar_or_column(bias, data.shape[0], where, "bias")
+    _note_range(core, opcode, function, values)
     result = activations.apply(function, values)
     register = scalar_register(core)
     accumulate(register, command, "add", result, where)
     write(dst, result)
     read_out(register, reduce_res)
     return opcode.end(core, "scalar", (dst, reduce_res), (data, bias, scale), name, {"op": function})
+
+
+def _note_range(core: Core, opcode: Opcode, function: str, values: Array) -> None:
+    wrong = activations.outside_range(function, values)
+    if wrong is not None:
+        low, high = activations.RANGES[function]
+        core.find(
+            "outside the table's range",
+            f"nisa.{opcode.name}(op=nl.{function}) has inputs outside the documented magnitudes {low:g} to "
+            f"{high:g}; the hardware's result is undefined there",
+        )
 
 
 def _check_bias(core: Core, opcode: Opcode, bias: Any) -> None:
@@ -130,6 +143,7 @@ def activate2(
         if step != "bypass":
             other = scalar_or_column(imm, data.shape[0], where, "imm0 or imm1")
             values = np.asarray(alu.arithmetic(step, values, other, reverse))
+    _note_range(core, _ACTIVATE2, function, values)
     slope = scalar_or_column(relu_param, data.shape[0], where, "relu_param")
     result = activations.apply(function, values, slope)
     register = scalar_register(core)
