@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from neuron_lab.device import DeviceInfo, activate, deactivate, device_info
     from neuron_lab.session import Profile, last_profile, load, profile
+    from neuron_lab.session.calibrated import calibrate
 
 __version__ = "0.1.0"
 
@@ -20,6 +21,7 @@ _HOME = {
     "device_info": "neuron_lab.device",
     "DeviceInfo": "neuron_lab.device",
     "profile": "neuron_lab.session",
+    "calibrate": "neuron_lab.session.calibrated",
     "last_profile": "neuron_lab.session",
     "load": "neuron_lab.session",
     "Profile": "neuron_lab.session",
@@ -29,6 +31,7 @@ __all__ = [
     "DeviceInfo",
     "Profile",
     "activate",
+    "calibrate",
     "deactivate",
     "device_info",
     "last_profile",
