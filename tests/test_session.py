@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,18 +105,18 @@ def test_live_counters_end_at_the_figures_of_the_trace() -> None:
 def test_a_second_profile_of_the_same_work_needs_no_new_kernels() -> None:
     x = torch.ones(5, 37, device="neuron")
     with neuron_lab.profile() as first:
-        x.exp2()
+        x.exp()
     with neuron_lab.profile() as second:
-        x.exp2()
+        x.exp()
     assert first.profile.totals().kernels.new == 1
     assert (second.profile.totals().kernels.new, second.profile.totals().kernels.hits) == (0, 1)
 
 
 def test_kernels_run_before_any_profile_count_as_known() -> None:
     x = torch.ones(5, 41, device="neuron")
-    x.expm1()
+    x.sqrt()
     with neuron_lab.profile() as session:
-        x.expm1()
+        x.sqrt()
     assert session.profile.totals().kernels.new == 0
 
 
@@ -156,18 +157,39 @@ def test_another_suffix_is_refused_with_the_valid_ones(tmp_path: Path) -> None:
 
 def test_a_profile_without_a_device_says_how_to_get_one() -> None:
     code = "import neuron_lab\nwith neuron_lab.profile(): pass"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEURON_LAB_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert "call neuron_lab.activate() first" in done.stderr.splitlines()[-1]
+
+
+def test_a_child_process_inherits_the_device_and_may_profile_at_once() -> None:
+    code = (
+        "import neuron_lab\n"
+        "with neuron_lab.profile() as session: pass\n"
+        "print(session.profile.trace.header.device)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "emulated"
+
+
+def test_a_saved_profile_opens_without_torch(tmp_path: Path) -> None:
+    with neuron_lab.profile() as session:
+        torch.ones(8, device="neuron").sin()
+    path = session.profile.save(tmp_path / "run.neuron.parquet")
+    code = f"import sys, neuron_lab; neuron_lab.load({str(path)!r}).summary(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_nothing_stays_armed_after_a_profile() -> None:
     import logging
     import threading
 
+    before = list(logging.getLogger("torch.__trace").handlers)
     with neuron_lab.profile():
         torch.ones(8, device="neuron").sin()
     assert [thread.name for thread in threading.enumerate() if thread.name == "neuron_lab-drain"] == []
-    assert logging.getLogger("torch.__trace").handlers == []
+    assert logging.getLogger("torch.__trace").handlers == before
 
 
 def test_stacks_say_which_line_ran_each_operator() -> None:

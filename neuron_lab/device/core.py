@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from neuron_lab.device.build import MODULE_NAME, CoreBuild, ensure_built
 from neuron_lab.errors import CoreBuildError
+
+if TYPE_CHECKING:
+    from neuron_lab.device.build import CoreBuild
 
 (
     KIND_OPERATOR,
@@ -26,10 +28,15 @@ _core: Any = None
 
 
 def load_core() -> Any:
-    """The compiled module, built first when this machine has no build of it. Loads once per process."""
+    """The compiled module, built first when this machine has no build of it. Loads once per process.
+
+    Only here torch is imported: whoever reads a saved profile needs neither torch nor the core.
+    """
     global _core
     with _LOCK:
         if _core is None:
+            from neuron_lab.device.build import ensure_built
+
             _core = _load(ensure_built())
         return _core
 
@@ -40,6 +47,8 @@ def loaded() -> bool:
 
 
 def _load(build: CoreBuild) -> Any:
+    from neuron_lab.device.build import MODULE_NAME
+
     spec = importlib.util.spec_from_file_location(MODULE_NAME, build.library)
     if spec is None or spec.loader is None:
         raise CoreBuildError(f"{build.library} is not a Python extension module")

@@ -10,6 +10,7 @@ import functools
 import subprocess
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -195,6 +196,7 @@ class _Producers:
                 RECORDER.add_source(source)
 
     def _start(self) -> None:
+        import_module("torch")  # a child process activates with it, when NEURON_LAB_DEVICE says so
         if device_info().kind == "off":
             raise ActivationError(
                 "a profile needs a `neuron` device and none is active; call neuron_lab.activate() first "
