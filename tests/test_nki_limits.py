@@ -61,6 +61,30 @@ def test_nk_1_rows_written_by_index_count():
     assert nki.last_run().unwritten[0].rows == ((1, 1), (3, 4))
 
 
+@pytest.mark.filterwarnings("ignore::neuron_lab.nki.NkiWarning")
+def test_nk_1_parts_written_through_another_dtype_count():
+    def kernel(a):
+        out = nl.ndarray((4, 2), nl.float32, buffer=nl.shared_hbm)
+        halves = out.view(nl.uint16)
+        nisa.dma_copy(halves[0:2], a)
+        nisa.dma_copy(halves[2:4, 0:3], a[:, 0:3])
+        return out
+
+    nki.simulate(kernel)(np.ones((2, 4), np.uint16))
+    assert nki.last_run().unwritten[0].elements == 2
+
+
+@pytest.mark.filterwarnings("ignore::neuron_lab.nki.NkiWarning")
+def test_nk_1_a_result_seen_as_another_dtype_is_judged_as_allocated():
+    def kernel(a):
+        out = nl.ndarray((4, 2), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(out[0:3], a)
+        return out.view(nl.uint16)
+
+    assert nki.simulate(kernel)(np.ones((3, 2), np.float32)).shape == (4, 4)
+    assert nki.last_run().unwritten[0].rows == ((3, 3),)
+
+
 def test_reading_a_tile_that_nothing_has_written_is_reported():
     with pytest.warns(nki.NkiWarning, match="is read, but nothing has written it"):
         tile_of(lambda: nl.add(nl.ndarray((4, 4), nl.float32), 1.0))

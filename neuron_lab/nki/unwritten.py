@@ -28,6 +28,8 @@ def unwritten_part(tensor: NkiTensor, label: str) -> Unwritten | None:
     storage = tensor.storage
     if storage.given:
         return None
+    if tensor.dtype.itemsize != storage.dtype.itemsize:
+        tensor = NkiTensor(storage.shape, storage.dtype, storage)  # what was allocated, seen as itself
     missing = ~_written(storage)
     window = np.ndarray(tensor.shape, np.bool_, missing.data, tensor.offset, tensor.strides)
     count = int(np.count_nonzero(window))
@@ -38,18 +40,18 @@ def unwritten_part(tensor: NkiTensor, label: str) -> Unwritten | None:
 
 
 def _written(storage: Storage) -> Array:
-    """Per element of the storage, in its own dtype's size."""
+    """Per element of the storage; counted by bytes when it was also written as a dtype of another size."""
     size = storage.dtype.itemsize
-    mask = np.zeros(storage.row_elements * size, np.bool_)
+    sizes = {DType(dtype).itemsize for _, _, _, dtype in storage.written_views}
+    unit = size if sizes <= {size} else 1
+    mask = np.zeros((storage.row_elements, size // unit), np.bool_)
     for offset, shape, strides, dtype in storage.written_views:
-        each = DType(dtype).itemsize
-        view = np.ndarray(
-            (*shape, each), np.bool_, mask.data, offset * each, (*(stride * each for stride in strides), 1)
-        )
-        view[...] = True
+        each = DType(dtype).itemsize // unit
+        steps = (*(stride * each for stride in strides), 1)
+        np.ndarray((*shape, each), np.bool_, mask.data, offset * each, steps)[...] = True
     for positions in storage.written_positions:
-        mask.reshape(-1, size)[positions] = True
-    return np.ascontiguousarray(mask.reshape(-1, size).all(axis=1))
+        mask[positions] = True
+    return mask[:, 0] if unit == size else np.ascontiguousarray(mask.all(axis=1))
 
 
 def _ranges(flags: Any) -> tuple[tuple[int, int], ...]:
