@@ -64,8 +64,14 @@ PAYLOAD_COLUMNS: dict[Kind, dict[str, str]] = {
         "stack": "int32",
     },
     Kind.COPY: {"direction": "text", "size_bytes": "int64", "stream": "int16"},
-    Kind.ALLOC: {"size_bytes": "int64", "allocated_bytes": "int64"},
-    Kind.FREE: {"size_bytes": "int64", "allocated_bytes": "int64"},
+    Kind.ALLOC: {
+        "size_bytes": "int64",
+        "allocated_bytes": "int64",
+        "block": "int64",  # the same number in an allocation and its release
+        "category": "text",  # parameters, gradients, optimizer, activations, cache
+        "stack": "int32",
+    },
+    Kind.FREE: {"size_bytes": "int64", "allocated_bytes": "int64", "block": "int64"},
     Kind.COMPILE: {
         "compile_id": "text",
         "place": "text",
