@@ -16,6 +16,13 @@ from neuron_lab.analysis.copies import copies
 from neuron_lab.analysis.fallbacks import fallbacks
 from neuron_lab.analysis.kernels import eager_kernels
 from neuron_lab.analysis.memory import memory
+from neuron_lab.analysis.model_frames import (
+    engine_slices_frame,
+    findings_frame,
+    memory_use_frame,
+    roofline_frame,
+    utilisation_frame,
+)
 from neuron_lab.analysis.modelled import model_timeline
 from neuron_lab.analysis.operators import operators
 from neuron_lab.analysis.step_counts import step_rows
@@ -44,6 +51,7 @@ def _from_rows(columns: str, rows: Iterator[Row]) -> pandas.DataFrame:
 
 
 def _ops(trace: Trace) -> pandas.DataFrame:
+    """Operators by name: calls, wall time on this machine, modelled kernel time."""
     found = operators(trace, model_timeline(trace))
     rows = (
         {
@@ -59,12 +67,13 @@ def _ops(trace: Trace) -> pandas.DataFrame:
 
 
 def _eager_kernels(trace: Trace) -> pandas.DataFrame:
+    """New eager kernels by operator and the line that first needed them."""
     rows = (asdict(each) for each in eager_kernels(trace).new_by_op)
     return _from_rows("op place count", rows).rename(columns={"count": "new_kernels"})
 
 
 def _steps(trace: Trace) -> pandas.DataFrame:
-    """Steps of both readings come in the same order."""
+    """Generated tokens and optimizer steps: wall time and the kernels each needed."""
     counted = eager_kernels(trace).steps
     rows = (
         {
@@ -84,12 +93,13 @@ def _steps(trace: Trace) -> pandas.DataFrame:
 
 
 def _breaks(trace: Trace) -> pandas.DataFrame:
+    """Graph breaks by place and reason."""
     rows = (asdict(each) for each in compile_health(trace).breaks)
     return _from_rows("place cell source reason detail break_id count", rows)
 
 
 def _recompiles(trace: Trace) -> pandas.DataFrame:
-    """`uncompiled` rows are calls that ran eagerly after the limit."""
+    """Recompilations by function and variable; `uncompiled` rows are calls that ran eagerly after the limit."""
     health = compile_health(trace)
     rows = (
         {**_recompile_row(each), "uncompiled": uncompiled}
@@ -104,19 +114,23 @@ def _recompile_row(each: Recompile) -> Row:
 
 
 def _compiles(trace: Trace) -> pandas.DataFrame:
+    """Compilations in order."""
     wanted = ["name", "place", "cell", "start_ns", "duration_ns", "node_count", "compile_id"]
     return trace.df(Kind.COMPILE)[wanted].rename(columns={"duration_ns": "wall_ns"})
 
 
 def _fallbacks(trace: Trace) -> pandas.DataFrame:
+    """Operators computed on the host, by operator and reason."""
     return _from_rows("op count size_bytes reason place", (asdict(each) for each in fallbacks(trace)))
 
 
 def _copies(trace: Trace) -> pandas.DataFrame:
+    """Copies by direction."""
     return _from_rows("direction count size_bytes wall_ns", (asdict(each) for each in copies(trace)))
 
 
 def _memory(trace: Trace) -> pandas.DataFrame:
+    """Device memory per core."""
     columns = "rank core peak_bytes start_bytes end_bytes limit_bytes allocations frees"
     return _from_rows(columns, (asdict(each) for each in memory(trace)))
 
@@ -142,6 +156,7 @@ def _slices(trace: Trace) -> pandas.DataFrame:
 
 
 def _counters(trace: Trace) -> pandas.DataFrame:
+    """Totals read at the end of the profile."""
     rows = ({"name": name, "value": value} for name, value in trace.header.counters.items())
     return _from_rows("name value", rows)
 
@@ -159,6 +174,11 @@ FRAMES: Mapping[str, Callable[[Trace], pandas.DataFrame]] = MappingProxyType(
         "memory": _memory,
         "slices": _slices,
         "counters": _counters,
+        "utilisation": utilisation_frame,
+        "engine_slices": engine_slices_frame,
+        "roofline": roofline_frame,
+        "findings": findings_frame,
+        "memory_use": memory_use_frame,
     }
 )
 """Name → how to make it."""

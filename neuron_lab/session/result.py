@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuron_lab.analysis.compare import Comparison, compare
+from neuron_lab.analysis.findings import Finding, findings
 from neuron_lab.analysis.frames import FRAMES, frame
 from neuron_lab.analysis.totals import Totals, totals
+from neuron_lab.analysis.utilisation import Utilisation, utilisation
+from neuron_lab.analysis.what_if import WhatIf, what_if
 from neuron_lab.errors import UsageError
+from neuron_lab.hardware.assumptions import Assumptions
 from neuron_lab.reports.export import Export, export
 from neuron_lab.reports.summary import Summary, summary
 from neuron_lab.trace.table import Trace
@@ -48,6 +53,38 @@ class Profile:
     def tables(self) -> tuple[str, ...]:
         """What `df` offers."""
         return tuple(FRAMES)
+
+    def findings(self, assumptions: Assumptions | None = None) -> tuple[Finding, ...]:
+        """What stands out and what to do about it, most severe first; `df("findings")` is the same as a
+        table."""
+        return findings(self.trace, assumptions)
+
+    def compare(self, *after: Profile, confidence: float = 0.95) -> Comparison:
+        """By how much each operator is slower or faster in the profile given (+5 % = it takes longer there).
+
+        Several profiles of the same run on the other side widen the intervals by what differs from run to run;
+        for several on both sides use `neuron_lab.analysis.compare.compare`.
+        """
+        return compare(self.trace, [other.trace for other in after], confidence=confidence)
+
+    def what_if(
+        self,
+        *,
+        chip: str | None = None,
+        instance: str | None = None,
+        lnc: int | None = None,
+        dtype: str | None = None,
+        assumptions: Assumptions | None = None,
+    ) -> WhatIf:
+        """The same launches timed on the modelled clock for something else: `what_if(dtype="bfloat16")`.
+
+        Raises UsageError when nothing is changed, or for an unknown chip, instance, grouping or dtype.
+        """
+        return what_if(self.trace, chip=chip, instance=instance, lnc=lnc, dtype=dtype, assumptions=assumptions)
+
+    def utilisation(self, assumptions: Assumptions | None = None, *, cold: bool = False) -> Utilisation:
+        """Where each core's modelled span goes; `cold` counts compiling without a cache as well."""
+        return utilisation(self.trace, assumptions, cold=cold)
 
     def save(self, path: str | Path) -> Path:
         """Write the whole trace as Parquet (`*.neuron.parquet`); `neuron_lab.load` reads it back."""
