@@ -65,7 +65,8 @@ class NotebookKernel:
         self._client.start_channels()
         self._client.wait_for_ready(timeout=TIMEOUT_S)
 
-    def run(self, code: str, *, silent: bool = False) -> Cell:
+    def run(self, code: str, *, silent: bool = False, interrupt_at: str = "") -> Cell:
+        """`interrupt_at`: interrupt the kernel when the cell prints this."""
         sent = self._client.execute(code, silent=silent, store_history=not silent)
         messages: list[dict[str, Any]] = []
         deadline = time.monotonic() + TIMEOUT_S
@@ -76,6 +77,8 @@ class NotebookKernel:
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 break
             messages.append(message)
+            if interrupt_at and interrupt_at in message["content"].get("text", ""):
+                self._manager.interrupt_kernel()
         while True:
             reply = self._client.get_shell_msg(timeout=deadline - time.monotonic())
             if reply["parent_header"].get("msg_id") == sent:

@@ -151,6 +151,26 @@ def test_ex_1_loading_more_than_once(fresh_kernel: NotebookKernel) -> None:
     assert kernel.run("torch.ones(2).sum().item()").result == "2.0"
 
 
+@pytest.mark.parametrize(
+    ("wait", "errors"),
+    [
+        ("while True: time.sleep(0.01)", {"KeyboardInterrupt"}),
+        # ipykernel notices an interrupt only when its event loop wakes up: many short waits, not a long one.
+        ("while True: await asyncio.sleep(0.01)", {"KeyboardInterrupt", "CancelledError"}),
+    ],
+    ids=["running", "awaiting"],
+)
+def test_an_interrupted_cell_ends_its_profile(kernel: NotebookKernel, wait: str, errors: set[str]) -> None:
+    kernel.run("import asyncio, time\nt = torch.ones(2, device='neuron')")
+    source = f"%%neuron_profile --name broken\nu = t.exp()\nprint('waiting', flush=True)\n{wait}"
+    cell = kernel.run(source, interrupt_at="waiting")
+    assert cell.error in errors
+    assert len(profile_texts(cell)) == 1
+    assert kernel.ask("broken.trace.table('operator').strings('name')") == ["aten::exp"]
+    kernel.run("%%neuron_profile --name after\nu = t.log()")
+    assert kernel.ask("after.trace.table('operator').strings('name')") == ["aten::log"]
+
+
 def test_in_and_history_hold_what_the_user_typed(kernel: NotebookKernel) -> None:
     source = "%%neuron_profile --name typed\nx = 1"
     kernel.run(source)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from notebook_kernel import NotebookKernel, kernel_environment
 
+from neuron_lab.hardware.instances import INSTANCES
+
 pytestmark = pytest.mark.slow
 
 
@@ -43,10 +45,18 @@ def test_the_device_is_shown_chosen_and_kept(kernel: NotebookKernel) -> None:
     assert "trn2.48xlarge" in (kernel.run("%neuron_device").result or "")
 
 
+def test_a_first_profile_does_without_the_libraries_that_only_files_and_frames_need(
+    kernel: NotebookKernel,
+) -> None:
+    assert kernel.run("%load_ext neuron_lab\nimport sys, torch").ok
+    assert kernel.run("%%neuron_profile\nt = torch.ones(2, device='neuron')").ok
+    assert kernel.ask("[name for name in ('pyarrow', 'pandas', 'transformers') if name in sys.modules]") == []
+
+
 def test_a_wrong_choice_is_one_line_with_the_valid_ones(kernel: NotebookKernel) -> None:
     assert kernel.run("%load_ext neuron_lab").ok
     expected = {
-        "trn9": "unknown instance 'trn9'; valid: trn2.3xlarge, trn2.48xlarge, trn2u.48xlarge",
+        "trn9": f"unknown instance 'trn9'; valid: {', '.join(INSTANCES)}",
         "--cores few": "%neuron_device: --cores needs a whole number, got 'few'",
         "--core 2": "%neuron_device: unknown option '--core'; valid: --cores N, --lnc N, --mode MODE",
         "trn2.3xlarge twice": "%neuron_device: unexpected 'twice'; usage: %neuron_device [INSTANCE] [options]",

@@ -92,12 +92,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if path is None:
         if os.environ.get("CI"):
-            pytest.fail("no chromium on PATH; the browser tests must run in CI")
+            pytest.fail("no Chromium on PATH; the browser tests must run in CI")
         pytest.skip(
-            "no chromium on PATH: install it (Debian: apt-get install chromium) to run the browser tests"
+            "no Chromium on PATH: install it (Debian: apt-get install chromium) to run the browser tests"
         )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
