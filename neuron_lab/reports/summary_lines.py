@@ -245,8 +245,8 @@ def _per_step(steps: StepKernels) -> Iterator[Line]:
     if steps.keeps_compiling:
         yield Line(
             f"every {steps.name} needs other kernels",
-            f"{_counts(steps.unseen_spread)} that no earlier {steps.name} used: a shape keeps growing, and a fresh "
-            f"process compiles them {steps.name} by {steps.name}",
+            f"{_counts(steps.unseen_spread)} that no earlier {steps.name} used: a shape keeps growing, "
+            f"and a fresh process compiles them {steps.name} by {steps.name}",
             detail=True,
         )
 
