@@ -176,11 +176,12 @@ def _common(records: Array) -> dict[str, Array]:
 def warn_of_new_fallbacks() -> None:
     """One Python warning per operator and process that the April 2026 list gives to the host."""
     for op in load_core().new_fallbacks():
-        warnings.warn(
+        warnings.warn_explicit(
             f"{op} {FALLBACK_REASON}: the real device computes it on the host and copies its tensors both ways "
             "(the list is older than the product)",
             HostFallbackWarning,
-            stacklevel=2,
+            filename="neuron_lab",  # the line that needs it is in the profile; this one is nobody's
+            lineno=0,
         )
 
 
