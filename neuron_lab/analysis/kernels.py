@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuron_lab.analysis.step_counts import Spread, StepRows, distinct_per_step, per_step, step_rows
+from neuron_lab.analysis.step_counts import Spread, StepRows, distinct_per_step, first_uses, per_step, step_rows
 from neuron_lab.analysis.text_rows import counted, texts
 from neuron_lab.analysis.two_ends import Array
 from neuron_lab.hardware.assumptions import DEFAULT, Assumptions
@@ -88,11 +88,11 @@ def eager_kernels(trace: Trace, assumptions: Assumptions = DEFAULT) -> EagerKern
     node_counts = _graph_node_counts(trace)
     return EagerKernels(
         runs=len(eager_runs),
-        distinct=len(np.unique(eager_runs.column("signature"))),
+        distinct=len(first_uses(eager_runs.column("signature"))),
         new=len(new),
         new_by_op=tuple(NewKernels(op, place, count) for (op, place), count in counted(places)),
         graph_runs=len(graph_runs),
-        distinct_graphs=len(np.unique(graph_runs.column("signature"))),
+        distinct_graphs=len(first_uses(graph_runs.column("signature"))),
         graphs_compiled=len(node_counts),
         compile_s=compile_seconds(len(new), node_counts, assumptions),
         steps=tuple(
@@ -122,7 +122,7 @@ def _graph_node_counts(trace: Trace) -> list[int]:
 
 def _step_kernels(steps: StepRows, new: Table, eager_runs: Table, graph_runs: Table) -> StepKernels:
     start_ns, signature = eager_runs.column("start_ns"), eager_runs.column("signature")
-    first_use = np.unique(signature, return_index=True)[1]
+    first_use = first_uses(signature)
     runs = per_step(steps, start_ns) + per_step(steps, graph_runs.column("start_ns"))
     return StepKernels(
         name=steps.name,

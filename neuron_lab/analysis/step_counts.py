@@ -64,14 +64,29 @@ def step_times(trace: Trace) -> tuple[StepTimes, ...]:
 
 def per_step(steps: StepRows, start_ns: Array) -> Array:
     """How many events start in each step. Steps may overlap (two threads); an event then counts in each."""
-    start_ns = np.sort(start_ns)
+    if len(start_ns) > 1 and (start_ns[1:] < start_ns[:-1]).any():
+        start_ns = np.sort(start_ns)
     before = np.searchsorted(start_ns, steps.start_ns, side="left")
     return np.searchsorted(start_ns, steps.end_ns, side="left") - before
 
 
 def distinct_per_step(steps: StepRows, start_ns: Array, values: Array) -> Array:
-    """How many different values the events of each step have. `start_ns` must be sorted."""
+    """How many different values the events of each step have. `start_ns` must be sorted; values are small
+    ids."""
     begins = np.searchsorted(start_ns, steps.start_ns, side="left")
     ends = np.searchsorted(start_ns, steps.end_ns, side="left")
-    counts = [len(np.unique(values[begin:end])) for begin, end in zip(begins, ends, strict=True)]
+    seen = np.zeros(int(values.max(initial=-1)) + 1, bool)
+    counts = []
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        mine = values[begin:end]
+        seen[mine] = True
+        counts.append(int(np.count_nonzero(seen)))
+        seen[mine] = False
     return np.array(counts, np.int64)
+
+
+def first_uses(values: Array) -> Array:
+    """Position of the first appearance of each value, in order of value. Values are small and not negative."""
+    first = np.full(int(values.max(initial=-1)) + 1, -1, np.int64)
+    first[values[::-1]] = np.arange(len(values) - 1, -1, -1)
+    return first[first >= 0]

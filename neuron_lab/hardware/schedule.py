@@ -80,9 +80,11 @@ class Host:
 
     def _start(self, core: npt.NDArray[Any], duration: Int64, launched: Int64) -> Int64:
         """No waiting: every core is a queue of its own."""
+        if int(core.min()) == int(core.max()):
+            return _queue(launched, duration, self.core_free_ns.get(int(core[0]), 0))
         start = np.empty(len(core), np.int64)
         for each in np.unique(core).tolist():
-            rows = slice(None) if core[0] == each and (core == each).all() else np.flatnonzero(core == each)
+            rows = np.flatnonzero(core == each)
             start[rows] = _queue(launched[rows], duration[rows], self.core_free_ns.get(each, 0))
         return start
 
@@ -137,8 +139,9 @@ class Host:
 
     def _move_on(self, core: npt.NDArray[Any], duration: Int64, launched: Int64, end: Int64) -> None:
         self.now_ns = int(launched[-1])
-        for each in np.unique(core).tolist():
-            rows = core == each
+        alone = int(core.min()) == int(core.max())
+        for each in [int(core[0])] if alone else np.unique(core).tolist():
+            rows = slice(None) if alone else core == each
             self.core_free_ns[each] = int(end[rows].max())
             self.busy_ns[each] = self.busy_ns.get(each, 0) + int(duration[rows].sum())
 
