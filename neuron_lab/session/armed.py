@@ -99,13 +99,12 @@ class ProfileSession:
         """End the interval, disarm, and return the profile. `error` is what ended the block, if any."""
         if self._recording is None or self._reading is None:
             raise UsageError("this profile is not running; call start() first")
-        recording, reading = self._recording, self._reading
-        self._recording = None
         try:
-            trace = recording.close(self._header(error))
+            trace = self._recording.close(self._header(error))
+            self._final = self._reading.read(finished=True)
         finally:
             _PRODUCERS.disarm(self)
-        self._final = reading.read(finished=True)
+            self._recording = None  # only now: until then a live view reads the figures so far
         self._profile = Profile(trace)
         remember(self._profile)
         return self._profile
