@@ -178,6 +178,10 @@ PLANTED: dict[str, tuple[Callable[[], Trace], Callable[[], Trace]]] = {
         lambda: trace_of(*steps(4), *growing(4)),
         lambda: trace_of(*steps(4), *growing(4, repeats_last=True)),
     ),
+    "new_kernels_every_step": (
+        lambda: trace_of(*steps(4, "optimizer step"), *growing(4)),
+        lambda: trace_of(*steps(4, "optimizer step"), *growing(4, repeats_last=True)),
+    ),
     "recompile_limit": (
         lambda: trace_of(*recompiles(1, limit=True)),
         lambda: trace_of(*recompiles(1)),
@@ -296,3 +300,23 @@ def test_a_finding_reads_as_a_sentence() -> None:
         "[medium] 1 events were lost while recording: every count and time is too low. "
         "profile fewer steps, or without stacks."
     )
+
+
+def test_float32_in_a_compiled_graph_is_found_too() -> None:
+    trace = trace_of(*ops(GRAPH), graphs=[GraphSpec("g", (LARGE_32,))])
+    assert _found(trace, "float32_products")[0].count == 1
+
+
+def test_a_growing_cache_gains_the_time_of_its_compilations() -> None:
+    (finding,) = _found(trace_of(*steps(4), *growing(4)), "growing_cache")
+    assert (finding.gain_ns.low, finding.gain_ns.high) == (3e9, 90e9)  # type: ignore[union-attr]
+
+
+def test_ranges_that_torch_names_itself_are_not_the_users_timing() -> None:
+    mark = make_event(Kind.MARK, name="Optimizer.step#AdamW.step", start_ns=0, duration_ns=100)
+    assert _found(trace_of(*ops(SMALL, start_ns=10), mark), "unsynchronised_timing") == []
+
+
+def test_a_gain_reads_in_the_unit_that_fits() -> None:
+    (finding,) = _found(trace_of(*steps(4), *growing(4)), "growing_cache")
+    assert str(finding).endswith("Could save 3 to 90 s, modelled.")

@@ -103,3 +103,10 @@ def test_a_profile_tells_where_its_span_goes() -> None:
 @pytest.mark.parametrize("name", ["utilisation", "roofline", "engine_slices", "findings"])
 def test_without_kernels_modelled_tables_are_empty(name: str) -> None:
     assert len(frame(make_trace(instance="trn2.3xlarge"), name)) == 0
+
+
+def test_a_collective_of_no_duration_has_no_bandwidth() -> None:
+    events = [make_event(Kind.COLLECTIVE, size_bytes=4096, duration_ns=length) for length in (0, 2_000)]
+    table = frame(make_trace(*events), "collectives")
+    assert table["bandwidth_gb_per_s"].isna().tolist() == [True, False]
+    assert table["bandwidth_gb_per_s"].tolist()[1] == 2.048

@@ -17,6 +17,7 @@ from neuron_lab.analysis.fallbacks import fallbacks
 from neuron_lab.analysis.kernels import eager_kernels
 from neuron_lab.analysis.memory import memory
 from neuron_lab.analysis.model_frames import (
+    collectives_frame,
     engine_slices_frame,
     findings_frame,
     memory_use_frame,
@@ -179,6 +180,7 @@ FRAMES: Mapping[str, Callable[[Trace], pandas.DataFrame]] = MappingProxyType(
         "roofline": roofline_frame,
         "findings": findings_frame,
         "memory_use": memory_use_frame,
+        "collectives": collectives_frame,
     }
 )
 """Name → how to make it."""

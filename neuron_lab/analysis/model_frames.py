@@ -12,6 +12,7 @@ from neuron_lab.analysis.modelled import model_timeline
 from neuron_lab.analysis.roofline import roofline
 from neuron_lab.analysis.utilisation import CAUSES, utilisation
 from neuron_lab.hardware.cost import ENGINES
+from neuron_lab.trace.events import UNFINISHED, Kind
 from neuron_lab.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -129,3 +130,34 @@ def memory_use_frame(trace: Trace) -> pandas.DataFrame:
         for name, peak in use.category_peak_bytes.items()
     ]
     return _table("rank core category size_bytes category_peak_bytes", rows)
+
+
+def collectives_frame(trace: Trace) -> pandas.DataFrame:
+    """Recorded collectives; the bandwidth is empty where nothing was timed or no size was read."""
+    table = trace.table(Kind.COLLECTIVE)
+    sizes, lengths = table.column("size_bytes").tolist(), table.column("duration_ns").tolist()
+    rows = [
+        {
+            "name": name,
+            "group": group,
+            "clock": clock,
+            "rank": rank,
+            "start_ns": start,
+            "duration_ns": length if length != UNFINISHED else None,
+            "size_bytes": size if size >= 0 else None,
+            "bandwidth_gb_per_s": size / length if size >= 0 and length > 0 else None,
+            "wait_ns": wait if wait >= 0 else None,
+        }
+        for name, group, clock, rank, start, length, size, wait in zip(
+            table.strings("name"),
+            table.strings("group"),
+            table.strings("clock"),
+            table.column("rank").tolist(),
+            table.column("start_ns").tolist(),
+            lengths,
+            sizes,
+            table.column("wait_ns").tolist(),
+            strict=True,
+        )
+    ]
+    return _table("name group clock rank start_ns duration_ns size_bytes bandwidth_gb_per_s wait_ns", rows)

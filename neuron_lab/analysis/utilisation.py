@@ -185,7 +185,7 @@ def _launches(
 
 def _overlap(starts: Array, lengths: Array, first: Array, last: Array) -> int:
     """How much of the disjoint pieces (in order) lies within the disjoint intervals [first, last)."""
-    if not len(starts) or not len(first):
+    if not len(starts) or not len(first) or not lengths.any():
         return 0
     before = np.concatenate([[0], np.cumsum(lengths)])
 

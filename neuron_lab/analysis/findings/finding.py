@@ -42,8 +42,16 @@ class Finding:
 
     def __str__(self) -> str:
         where = f" (at {self.place})" if self.place else ""
-        gain = f" Could save up to {self.gain_ns.scale(1e-6)} ms, modelled." if self.gain_ns else ""
+        gain = f" Could save {_time_text(self.gain_ns)}, modelled." if self.gain_ns else ""
         return f"[{self.severity}] {self.title}{where}. {self.cure}.{gain}"
+
+
+def _time_text(interval_ns: Interval) -> str:
+    unit, length = next((each for each in _UNITS if interval_ns.high >= each[1]), ("ns", 1.0))
+    return f"{interval_ns.low / length:.3g} to {interval_ns.high / length:.3g} {unit}"
+
+
+_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3))
 
 
 class Subject:

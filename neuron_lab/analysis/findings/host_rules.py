@@ -11,9 +11,11 @@ from neuron_lab.analysis.findings.finding import Finding, Subject, first_rows, p
 from neuron_lab.analysis.modelled import READ_BACK, read_backs
 from neuron_lab.analysis.step_counts import StepRows
 from neuron_lab.analysis.two_ends import Array
+from neuron_lab.hardware.cost import compile_seconds
 from neuron_lab.trace.events import UNFINISHED, Kind
 
 OFTEN = 3
+TOKEN = "token"
 SMALL_COPY_BYTES = 4096
 
 
@@ -88,10 +90,10 @@ def unsynchronised_timing(subject: Subject) -> Finding | None:
     begins, lengths = marks.column("start_ns"), marks.column("duration_ns")
     launched = np.sort(operators.column("start_ns")[subject.timeline.rows])
     waits = np.concatenate([read_backs(subject.trace, rank) for rank in subject.trace.header.ranks])
-    found = []
+    names, found = marks.strings("name"), []
     for row, (begin, length) in enumerate(zip(begins.tolist(), lengths.tolist(), strict=True)):
-        if length == UNFINISHED:
-            continue
+        if length == UNFINISHED or "#" in names[row] or "::" in names[row]:
+            continue  # torch names ranges of its own like Optimizer.step#AdamW.step
         inside = launched[(launched >= begin) & (launched < begin + length)]
         if len(inside) and not ((waits > inside[-1]) & (waits <= begin + length)).any():
             found.append(row)
@@ -100,7 +102,7 @@ def unsynchronised_timing(subject: Subject) -> Finding | None:
     return Finding(
         "unsynchronised_timing",
         "medium",
-        f"{len(found)} named ranges end before the device does, {marks.strings('name')[found[0]]!r} first",
+        f"{len(found)} named ranges end before the device does, {names[found[0]]!r} first",
         "call torch.neuron.synchronize() before reading the clock",
         Kind.MARK,
         tuple(found[:20]),
@@ -136,7 +138,7 @@ def first_iteration_counted(subject: Subject) -> Finding | None:
 def growing_cache(subject: Subject) -> Finding | None:
     """Every generated token needs kernels that no token before needed."""
     for steps in subject.kernels.steps:
-        if steps.keeps_compiling:
+        if steps.keeps_compiling and steps.name == TOKEN:
             per_token = statistics.median(steps.unseen[1:])
             return Finding(
                 "growing_cache",
@@ -147,6 +149,27 @@ def growing_cache(subject: Subject) -> Finding | None:
                 Kind.EAGER_KERNEL,
                 (),
                 sum(steps.unseen),
+                gain_ns=compile_seconds(sum(steps.unseen[1:]), []).scale(1e9),
+            )
+    return None
+
+
+def new_kernels_every_step(subject: Subject) -> Finding | None:
+    """Every step but a token's needs kernels that no step before needed: a number in an argument changes."""
+    for steps in subject.kernels.steps:
+        if steps.keeps_compiling and steps.name != TOKEN:
+            each = statistics.median(steps.unseen[1:])
+            return Finding(
+                "new_kernels_every_step",
+                "high",
+                f"every {steps.name} needs {each:g} kernels that no earlier one used: an argument or "
+                f"a shape changes",
+                "pass changing numbers as tensors (optimizers: capturable=True or fused=True), pad "
+                "batches to one size",
+                Kind.EAGER_KERNEL,
+                (),
+                sum(steps.unseen),
+                gain_ns=compile_seconds(sum(steps.unseen[1:]), []).scale(1e9),
             )
     return None
 
@@ -186,6 +209,7 @@ def repeated_recompiles(subject: Subject) -> Finding | None:
         (),
         worst.count,
         worst.cell or worst.place,
+        compile_seconds(worst.count, []).scale(1e9),
     )
 
 

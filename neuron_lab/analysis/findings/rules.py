@@ -14,6 +14,7 @@ Rule = Callable[[Subject], Finding | None]
 RULES: tuple[Rule, ...] = (
     launch_rules.launch_bound,
     host_rules.growing_cache,
+    host_rules.new_kernels_every_step,
     host_rules.fallback_on_the_hot_path,
     host_rules.recompile_limit,
     host_rules.repeated_recompiles,
