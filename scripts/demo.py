@@ -25,7 +25,7 @@ def main() -> int:
     try:
         run(notebook)
     except CellExecutionError as error:
-        print(f"\ndemo: a cell of {NOTEBOOK.name} failed; {executed.name} has the notebook so far", file=sys.stderr)
+        print(f"\ndemo: a cell of {NOTEBOOK.name} failed; {executed.name} has what ran", file=sys.stderr)
         print(without_colour(str(error)), file=sys.stderr)
         return 1
     finally:
