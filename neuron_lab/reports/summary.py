@@ -6,6 +6,7 @@ Names come from user code and are escaped.
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 from neuron_lab.analysis.totals import totals
 from neuron_lab.hardware.assumptions import Assumptions
+from neuron_lab.reports.findings_lines import advice_sections
 from neuron_lab.reports.summary_lines import Content, Line, Section, content_of
 from neuron_lab.reports.wording import printable
 from neuron_lab.trace.table import Trace
@@ -22,8 +24,10 @@ NAME_WIDTH = 44  # characters of an operator's name in the text form
 
 
 def summary(trace: Trace, assumptions: Assumptions | None = None) -> Summary:
-    """What happened in this trace."""
-    return Summary(content_of(totals(trace, assumptions)))
+    """What happened in this trace, and what to do about it."""
+    content = content_of(totals(trace, assumptions))
+    advice = advice_sections(trace, assumptions)
+    return Summary(dataclasses.replace(content, sections=(*content.sections, *advice)))
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,10 @@ _ORDER = {"high": 0, "medium": 1, "low": 2}
 
 def findings(trace: Trace, assumptions: Assumptions | None = None) -> tuple[Finding, ...]:
     """Every rule's finding, most severe first."""
-    subject = Subject(trace, assumptions)
+    return findings_of(Subject(trace, assumptions))
+
+
+def findings_of(subject: Subject) -> tuple[Finding, ...]:
+    """The same, for who needs the analyses of the subject as well."""
     found = [finding for rule in RULES if (finding := rule(subject)) is not None]
     return tuple(sorted(found, key=lambda finding: _ORDER[finding.severity]))
