@@ -19,6 +19,8 @@ BEGIN, END = "<!-- tree -->", "<!-- /tree -->"
 WIDTH = 84  # characters of a description before it is cut at a word
 SHOWN = ("neuron_lab", "notebooks", "tests", "benchmarks", "scripts", "binder", "extension")
 SAID_ELSEWHERE = {  # files that cannot carry a first line of their own
+    "api.json": "the kernel language's functions: signatures, limits, costs, from its documentation",
+    "op_support.csv": "which operators run on the device, per the April 2026 registrations",
     "py.typed": "marks the package as typed",
     "Makefile": "setup, demo, lab, test, lint, bench, core",
     "pyproject.toml": "build, dependencies, every tool's settings",
@@ -26,7 +28,7 @@ SAID_ELSEWHERE = {  # files that cannot carry a first line of their own
 
 
 def tree() -> str:
-    lines = ["neuron_lab/ is the package; the rest serves it.", ""]
+    lines: list[str] = []
     depth_seen: tuple[str, ...] = ()
     for path in tracked_files():
         parts = path.relative_to(ROOT).parts
@@ -35,7 +37,7 @@ def tree() -> str:
                 lines.append(f"{'  ' * depth}{folder}/")
         depth_seen = parts[:-1]
         name = f"{'  ' * (len(parts) - 1)}{parts[-1]}"
-        lines.append(f"{name:<34} {description(path)}".rstrip())
+        lines.append(f"{name:<36} {description(path)}".rstrip())
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
@@ -51,7 +53,10 @@ def tracked_files() -> list[Path]:
 def description(path: Path) -> str:
     if path.name in SAID_ELSEWHERE:
         return SAID_ELSEWHERE[path.name]
-    return shorten(first_line(path))
+    said = first_line(path)
+    if not said and path.with_suffix(".h").exists():
+        return f"implements {path.stem}.h"
+    return shorten(said)
 
 
 def first_line(path: Path) -> str:
@@ -70,7 +75,7 @@ def first_line(path: Path) -> str:
 
 def shorten(text: str) -> str:
     """The first sentence, cut at a word when it is longer than half a line."""
-    sentence = re.split(r"(?<=[a-z0-9)`])[.;:] ", text.strip())[0].rstrip(".:;")
+    sentence = re.split(r"(?<=[a-z0-9)`])[.] ", text.strip())[0].rstrip(".:;")
     if len(sentence) <= WIDTH:
         return sentence
     return sentence[: WIDTH - 2].rsplit(" ", 1)[0].rstrip(",") + " …"

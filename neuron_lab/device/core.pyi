@@ -1,3 +1,5 @@
+"""What the compiled device core offers to Python, typed."""
+
 from typing import Protocol
 
 import torch
