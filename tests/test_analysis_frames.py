@@ -11,6 +11,7 @@ from builders import make_event, make_signature, make_trace
 from neuron_lab.analysis.frames import frame
 from neuron_lab.analysis.totals import totals
 from neuron_lab.analysis.utilisation import utilisation
+from neuron_lab.hardware.assumptions import DEFAULT, Assumption
 from neuron_lab.session.result import Profile
 from neuron_lab.trace.events import Kind
 from neuron_lab.trace.table import Trace
@@ -110,3 +111,9 @@ def test_a_collective_of_no_duration_has_no_bandwidth() -> None:
     table = frame(make_trace(*events), "collectives")
     assert table["bandwidth_gb_per_s"].isna().tolist() == [True, False]
     assert table["bandwidth_gb_per_s"].tolist()[1] == 2.048
+
+
+def test_a_summary_with_calibrated_constants_says_since_when() -> None:
+    read = DEFAULT.replace(launch_ns=Assumption(7_000, 6_000, 8_000, "ns", "read", "2026-01-02"))
+    assert "calibrated on 2026-01-02" in Profile(sample()).summary(read).text
+    assert "calibrated" not in Profile(sample()).summary().text

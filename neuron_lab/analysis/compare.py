@@ -105,7 +105,8 @@ def compare(
     }
     rows = {ALL: [key for keys in tested.values() for key in keys], **tested} if tested else {}
     alpha = (1 - confidence) / max(1, len(rows))
-    deltas = [_delta(op, keys, calls, alpha) for op, keys in rows.items()]
+    drift = _drift(rows[ALL], calls) if rows else 0.0
+    deltas = [_delta(op, keys, calls, alpha, drift) for op, keys in rows.items()]
     deltas.sort(key=lambda delta: -abs(delta.change))
     ops = [{key[0] for key in side} for side in known]
     return Comparison(
@@ -165,13 +166,10 @@ def _count(calls: _Calls, keys: Sequence[_Key]) -> int:
     return sum(len(calls[key][1]) for key in keys if key in calls)
 
 
-def _delta(op: str, keys: Sequence[_Key], calls: list[list[_Calls]], alpha: float) -> Delta:
+def _delta(op: str, keys: Sequence[_Key], calls: list[list[_Calls]], alpha: float, drift: float) -> Delta:
     """Difference of mean logarithms, so that 5 % means the same for short and long calls."""
-    centre = {key: _pooled(key, calls) for key in keys}
-    weight = {key: _weight(key, calls) for key in keys}
-    sides = [[_residuals(each, keys, centre, weight) for each in side] for side in calls]
-    samples = [_observations(side) for side in sides]
-    change, half = _difference(samples[0], samples[1], alpha)
+    samples = [_observations(side) for side in _sides(keys, calls)]
+    change, half = _difference(samples[0], samples[1], alpha, drift)
     medians = [_median(side, keys) for side in calls]
     counts = [sum(_count(each, keys) for each in side) for side in calls]
     return Delta(
@@ -182,6 +180,29 @@ def _delta(op: str, keys: Sequence[_Key], calls: list[list[_Calls]], alpha: floa
         math.expm1(change),
         Interval(math.expm1(change - half), math.expm1(change + half)),
     )
+
+
+def _sides(keys: Sequence[_Key], calls: list[list[_Calls]]) -> list[list[tuple[Array, Array]]]:
+    centre = {key: _pooled(key, calls) for key in keys}
+    weight = {key: _weight(key, calls) for key in keys}
+    return [[_residuals(each, keys, centre, weight) for each in side] for side in calls]
+
+
+def _drift(keys: Sequence[_Key], calls: list[list[_Calls]]) -> float:
+    """Variance of the machine's own speed from quarter to quarter of a run, over all operators together.
+
+    One run on a side cannot say how runs differ; that they differ by as much as its quarters is the least.
+    """
+    if min(map(len, calls)) >= FEWEST_RUNS:
+        return 0.0
+    found = []
+    for logs, weights in (run for side in _sides(keys, calls) for run in side):
+        parts = zip(np.array_split(logs, 4), np.array_split(weights, 4), strict=True)
+        quarters = [float(np.average(part, weights=each)) for part, each in parts if len(part)]
+        noise = float(np.average((logs - np.average(logs, weights=weights)) ** 2, weights=weights**2))
+        noise *= float((weights**2).sum() / weights.sum() ** 2) * 4
+        found.append(max(0.0, float(np.var(quarters, ddof=1)) - noise))
+    return sum(found) / len(found)
 
 
 def _pooled(key: _Key, calls: list[list[_Calls]]) -> float:
@@ -227,10 +248,10 @@ def _observations(runs: list[tuple[Array, Array]]) -> Array:
     return np.array(blocks)
 
 
-def _difference(before: Array, after: Array, alpha: float) -> tuple[float, float]:
+def _difference(before: Array, after: Array, alpha: float, drift: float) -> tuple[float, float]:
     """Difference of means and half its confidence interval (Welch, with blocks that follow one another)."""
     change = float(after.mean() - before.mean())
-    errors = [_squared_error(side) for side in (before, after)]
+    errors = [(error + drift, worth) for error, worth in map(_squared_error, (before, after))]
     whole = sum(error for error, _ in errors)
     if whole == 0:
         return change, 0.0

@@ -34,9 +34,12 @@ class Profile:
     def name(self) -> str:
         return self.trace.header.name
 
-    def summary(self) -> Summary:
-        """What happened, on one screen; displays as text or as an HTML table."""
-        return self._summary
+    def summary(self, assumptions: Assumptions | None = None) -> Summary:
+        """What happened, on one screen; displays as text or as an HTML table.
+
+        `assumptions`: other constants for the modelled figures, for instance those of `neuron_lab.calibrate`.
+        """
+        return self._summary if assumptions is None else summary(self.trace, assumptions)
 
     def totals(self) -> Totals:
         """The figures of the summary as plain data."""
