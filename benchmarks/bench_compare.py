@@ -54,9 +54,8 @@ def main() -> None:
     sides = [([before for before, _ in group], [after for _, after in group]) for group in groups]
     alarms = sum(bool(compare(*both).findings) for both in sides)
     seen = sum(_sees(before, [slowed(each, 1.05) for each in after]) for before, after in sides)
-    print(
-        f"{len(sides)} comparisons of {GROUP} runs with {GROUP}: {alarms} with a finding, {seen} see the 5 %, measured"
-    )
+    what = f"{len(sides)} comparisons of {GROUP} runs with {GROUP}"
+    print(f"{what}: {alarms} with a finding; with {SLOWED} 5 % slower {seen} see it, measured")
 
 
 def _sees(before: Trace | list[Trace], after: Trace | list[Trace]) -> bool:
