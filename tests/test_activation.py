@@ -21,6 +21,19 @@ def test_installing_and_importing_changes_nothing():
     ]
 
 
+def test_a_child_process_may_activate_before_it_imports_torch():
+    """Importing torch then activates by itself, in the middle of the activation that imported it."""
+    assert run(
+        """
+        import neuron_lab
+        print(neuron_lab.activate().kind)
+        import torch
+        print(torch.ones(2, device="neuron").sum().item())
+        """,
+        environ={"NEURON_LAB_DEVICE": "emulated"},
+    ) == ["emulated", "2.0"]
+
+
 def test_activate_returns_what_the_device_is():
     assert run(
         """

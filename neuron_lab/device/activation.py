@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 from neuron_lab import __version__
@@ -81,6 +82,9 @@ def device_info() -> DeviceInfo:
 
 
 def _activate_emulated(selection: Selection, topology: Topology) -> DeviceInfo:
+    # First of all: in a child process importing torch calls `autoload`, which comes back here. That inner
+    # activation must find none of our modules half imported.
+    import_module("torch")
     _bring_up(topology)
     from neuron_lab.device import dynamo_interface
     from neuron_lab.device.standin import finder
