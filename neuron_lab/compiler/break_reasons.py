@@ -85,6 +85,31 @@ def _asked(text: BreakText) -> tuple[str, str]:
     )
 
 
+def _disabled(text: BreakText) -> tuple[str, str]:
+    found = re.search(r"<(?:function|bound method) ([\w.<>]+)", text.explanation)
+    name = f"`{found[1].rsplit('.', 1)[-1]}`" if found else "a function"
+    return (
+        f"{name} is kept out of graphs by `torch.compiler.disable`",
+        "call it outside the compiled code, or take the decorator away when it is not needed any more",
+    )
+
+
+def _method(text: BreakText) -> tuple[str, str]:
+    found = re.search(r"method `([^`]+)` of class `([^`]+)`", text.explanation)
+    name = f"`{found[2]}.{found[1]}`" if found else "this method"
+    return f"{name} cannot be put into a graph", "call it outside the compiled code"
+
+
+def _delayed(text: BreakText) -> tuple[str, str]:
+    _, _, why = text.explanation.partition("Reason: ")
+    first = why.split("\n", 1)[0].split(". ", 1)[0].strip().rstrip(".")
+    call = _quoted(text, "this call")
+    return (
+        f"{call} cannot be put into a graph" + (f" ({first})" if first else ""),
+        "call it outside the compiled code",
+    )
+
+
 def _fixed(reason: str, change: str) -> Sentence:
     return lambda text: (reason, change)
 
@@ -96,6 +121,39 @@ _SENTENCES: dict[str, Sentence] = {
     "gb0009": _skipped,
     "gb0025": _asked,
     "gb0291": _logging,
+    "gb0098": _disabled,
+    "gb0099": _disabled,
+    "gb0156": _method,
+    "gb0148": _delayed,
+    "gb4297": _fixed(
+        "the code asks with `torch._dynamo.skip_frame()` to leave the whole function uncompiled",
+        "remove the call when it is not wanted any more",
+    ),
+    "gb0107": _fixed(
+        "`Tensor.random_` is not put into graphs", "use `torch.randint`, or draw outside the compiled code"
+    ),
+    "gb0110": _fixed(
+        "`Tensor.uniform_` with the keyword `from` is not put into graphs", "pass the bounds by position"
+    ),
+    "gb0108": _fixed(
+        "`.retain_grad()` of a tensor made inside does not work in a graph",
+        "return the tensor and ask for its gradient outside the compiled code",
+    ),
+    "gb4198": _fixed("`copy.deepcopy` of a tensor cannot be put into a graph", "use `.clone()`"),
+    "gb0104": _fixed("the code reads a tensor's `grad_fn`", "read it outside the compiled code"),
+    "gb0045": _fixed(
+        "`Tensor.is_inference()` cannot be asked in a graph", "ask before the compiled code and pass the answer"
+    ),
+    "gb0046": _fixed(
+        "`torch.is_inference_mode_enabled()` cannot be asked in a graph",
+        "ask before the compiled code and pass the answer",
+    ),
+    "gb8977": _fixed("a class is defined inside the compiled code", "define it outside"),
+    "gb0075": _fixed("a class is defined inside the compiled code", "define it outside"),
+    "gb0277": _fixed(
+        "sparse tensors are not put into graphs",
+        "convert to dense first, or keep them outside the compiled code",
+    ),
     "gb0170": _fixed(
         "an `if` or `while` depends on a tensor's value, which is not known while compiling",
         "use `torch.where`, or `torch.cond` for large branches",
@@ -151,7 +209,10 @@ _SENTENCES: dict[str, Sentence] = {
         "this context manager is not supported in a graph", "put the `with` around the compiled call"
     ),
     "gb0179": _fixed("`copy.deepcopy` cannot be put into a graph", "copy before the compiled code"),
-    "gb0088": _fixed("the code raises an exception here", "handle the case before the compiled code"),
+    "gb0088": _fixed(
+        "an exception is raised here, by the code or because Dynamo cannot follow it",
+        "handle the case before the compiled code",
+    ),
     "gb0066": _fixed(
         "it is inside a `with` block that cannot be left half-way, so the whole function runs uncompiled",
         "move the `with` block out of the compiled code",
