@@ -28,7 +28,9 @@ def _lines() -> Iterator[str]:
         "fitted to these rows. Two rules were chosen after a first look at how wide the intervals were: a "
         "compiled graph loads while it computes, and the fixed cost of an all-reduce counts only where "
         "its documented hops explain less. The instruction counts and loads of the scan kernels were "
-        "written down with the rows in sight."
+        "written down with the rows in sight, and the model of the same scan by the framework's compiler was "
+        "replaced after it had ranked 12 pairs wrongly (87 of 102 right before). Rows not seen here are the "
+        "real test."
     )
     yield ""
     yield from _agreement(agreement(rows))
