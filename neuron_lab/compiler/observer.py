@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import types
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -181,7 +182,9 @@ class CompileObserver:
         frame = dynamo_internals.recompiling_frame()
         code = getattr(frame, "f_code", None)
         new = failure.new or (
-            guard_values.value_text(failure.variable, frame.f_locals) if frame is not None else ""
+            guard_values.value_text(failure.variable, ChainMap(frame.f_locals, frame.f_globals))
+            if frame is not None
+            else ""
         )
         place = places.innermost(failure.stack, self.cell_of)
         if place == places.UNKNOWN and code is not None:

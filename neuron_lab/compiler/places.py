@@ -33,7 +33,8 @@ _MACHINERY = (
 )
 _LIBRARY_DIRECTORIES = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib")})
 _STANDARD_LIBRARY = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")})
-_TYPED_IN = ("<stdin>", "<string>")  # the interactive prompt, `python -c`; other <names> are generated code
+# Code that libraries generate has such file names; other <names> are what the user typed in or executed.
+_GENERATED = ("<eval_with_key>", "<frozen ", "<attrs ", "<decorator-gen", "<__array_function__", "<neuron graph")
 _OWN_DIRECTORY = str(Path(__file__).resolve().parent.parent)
 
 
@@ -62,7 +63,7 @@ class StackLine:
 def is_users(file: str) -> bool:
     """Whether a file is the user's own or a library's that the user chose, rather than machinery."""
     if not file or file.startswith("<"):
-        return file in _TYPED_IN
+        return bool(file) and not file.startswith(_GENERATED)
     for directory in _LIBRARY_DIRECTORIES:
         if file.startswith(directory + "/"):
             return file[len(directory) + 1 :].split("/", 1)[0] not in _MACHINERY

@@ -9,6 +9,13 @@ from __future__ import annotations
 from neuron_lab.compiler.trace_records import GuardFailure
 
 _LIBRARY_STATE = ("___check_global_state", "GLOBAL_STATE")
+_SETTINGS = {
+    "grad_mode": ("gradient mode", "make every call inside, or every call outside, `torch.no_grad()`"),
+    "autocast": ("autocast", "make every call inside, or every call outside, `torch.autocast`"),
+    "default_dtype": ("the default dtype", "set it once, before the first call"),
+    "num_threads": ("the number of threads", "set it once, before the first call"),
+}
+_NOT_TENSORS = ("object", "length", "key", "identity", "setting")
 
 
 def plain_reason(failure: GuardFailure, new: str, limit: int | None = None) -> str:
@@ -24,8 +31,19 @@ def plain_reason(failure: GuardFailure, new: str, limit: int | None = None) -> s
 def _what_changed(failure: GuardFailure, new: str) -> str:
     variable = f"`{failure.variable}`"
     now = new or failure.new
+    if failure.what == "setting":
+        name, _ = _setting(failure.variable)
+        return f"{name} changed since the code was compiled"
+    if failure.what == "object":
+        return f"{variable} is another object than the one the code was compiled for ({failure.old})"
+    if failure.what == "key":
+        return f"{variable} is {now} now, and was {failure.old}"
+    if failure.what == "identity":
+        return f"{_listed(failure.variable)} are the same tensor, and were different ones"
     if failure.what == "shape":
         return f"{variable} has shape {now}, was {failure.old}; neuron compiles one static graph per shape"
+    if failure.what == "length":
+        return f"{variable} is {now}, was {failure.old}" if now else f"{variable} is no longer {failure.old}"
     if failure.what and failure.index:
         return f"{variable} has {failure.what} {now} in dimension {failure.index}, was {failure.old}"
     if failure.what:
@@ -47,6 +65,8 @@ def _bare(value: str) -> str:
 def _change(failure: GuardFailure) -> str:
     if failure.what in ("size", "rank", "shape"):
         return "pad or bucket it to a few fixed shapes"
+    if failure.what in _NOT_TENSORS:
+        return _change_of_python(failure)
     if failure.what == "stride":
         return "call `.contiguous()` before the compiled code"
     if failure.what:
@@ -54,6 +74,27 @@ def _change(failure: GuardFailure) -> str:
     if failure.variable and _is_number(failure.old):
         return f"pass `{failure.variable}` as a tensor, or keep it the same"
     return ""
+
+
+def _change_of_python(failure: GuardFailure) -> str:
+    return {
+        "setting": _setting(failure.variable)[1],
+        "object": f"make `{failure.variable}` once and pass the same one in every call",
+        "length": "keep the number of items the same",
+        "key": f"set `{failure.variable}` before the first call, and leave it set",
+        "identity": "pass a copy (`.clone()`) for one of them",
+    }[failure.what]
+
+
+def _setting(names: str) -> tuple[str, str]:
+    for start, words in _SETTINGS.items():
+        if names.startswith(start):
+            return words
+    return f"torch's setting {names}", "set it once, before the first call"
+
+
+def _listed(names: str) -> str:
+    return " and ".join(f"`{name.strip()}`" for name in names.split(","))
 
 
 def _is_number(text: str) -> bool:

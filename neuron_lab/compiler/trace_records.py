@@ -23,6 +23,15 @@ _TENSOR_GUARD = re.compile(
     r"^tensor '(?P<variable>.+)' (?P<what>.+?) mismatch(?: at index (?P<index>\d+))?\. "
     r"expected (?P<old>.+?), actual (?P<new>.+)$"
 )
+_GRADIENT_GUARD = re.compile(
+    r"^tensor '(?P<variable>.+)' requires_grad mismatch\. expected requires_grad=(?P<old>\d)"
+)
+_LENGTH_GUARD = re.compile(r"^(?P<variable>len\(.+\)) != (?P<old>\d+)$")
+_OBJECT_GUARD = re.compile(r"^___check_(?:obj|type)_id\((?P<variable>.+), \d+\), type=<class '(?P<type>.+)'>$")
+_KEY_GUARD = re.compile(r"^(?P<not>not )?___dict_contains\('(?P<key>.+)', (?P<owner>.+)\)$")
+_SAME_TENSOR_GUARD = re.compile(r"^Duplicate tensors found: \[(?P<names>.+)\]$")
+_STATE_GUARD = re.compile(r"^GLOBAL_STATE changed: (?P<settings>.+)$")
+_GLOBAL_NAME = re.compile(r"\bG\['(\w+)'\]")
 _EQUALITY_GUARD = re.compile(r"^(?P<variable>.+?) == (?P<old>.+)$")
 
 
@@ -42,7 +51,7 @@ class GuardFailure:
 
     text: str
     variable: str = ""
-    what: str = ""  # "size", "dtype", … for tensors; empty for Python values
+    what: str = ""  # "size", "dtype", … for tensors; "object", "length", "key", … ; empty for Python values
     index: str = ""  # the dimension, for sizes and strides
     old: str = ""
     new: str = ""
@@ -105,10 +114,31 @@ def parse_guard(text: str) -> GuardFailure:
     stack = tuple(parse_stack(text))
     first = _GUARD_PREFIX.sub("", text.splitlines()[0])
     guard = _GUARD_COMMENT.split(first, maxsplit=1)[0].strip()
+    guard = _GLOBAL_NAME.sub(r"\1", guard)
+    variable, what, index, old, new = _fields(guard)
+    return GuardFailure(guard, variable, what, index, old, new, stack)
+
+
+def _fields(guard: str) -> tuple[str, str, str, str, str]:
+    """Variable, what of it, dimension, old and new value; empty where the text does not tell."""
     if match := _TENSOR_GUARD.match(guard):
-        return GuardFailure(
-            guard, match["variable"], match["what"], match["index"] or "", match["old"], match["new"], stack
-        )
+        return match["variable"], match["what"], match["index"] or "", match["old"], match["new"]
+    if match := _GRADIENT_GUARD.match(guard):
+        return match["variable"], "requires_grad", "", match["old"], "0" if match["old"] == "1" else "1"
+    if match := _LENGTH_GUARD.match(guard):
+        return match["variable"], "length", "", match["old"], ""
+    if match := _OBJECT_GUARD.match(guard):
+        of_function = match["variable"].endswith(".__code__")
+        kind = "function" if of_function else match["type"].rpartition(".")[2]
+        return match["variable"].removesuffix(".__code__"), "object", "", f"of type {kind}", ""
+    if match := _KEY_GUARD.match(guard):
+        owner = f"{match['owner'].removesuffix('.__dict__')}.{match['key']}"
+        return owner, "key", "", "unset" if match["not"] else "set", "set" if match["not"] else "unset"
+    if match := _SAME_TENSOR_GUARD.match(guard):
+        return match["names"].replace('"', ""), "identity", "", "different tensors", "the same tensor"
+    if match := _STATE_GUARD.match(guard):
+        return match["settings"].strip(), "setting", "", "", ""
     if match := _EQUALITY_GUARD.match(guard):
-        return GuardFailure(guard, match["variable"], old=match["old"], stack=stack)
-    return GuardFailure(guard, stack=stack)
+        variable = match["variable"]
+        return variable, "length" if variable.startswith("len(") else "", "", match["old"], ""
+    return "", "", "", "", ""
