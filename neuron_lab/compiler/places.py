@@ -34,7 +34,14 @@ _MACHINERY = (
 _LIBRARY_DIRECTORIES = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib")})
 _STANDARD_LIBRARY = tuple({sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib")})
 # Code that libraries generate has such file names; other <names> are what the user typed in or executed.
-_GENERATED = ("<eval_with_key>", "<frozen ", "<attrs ", "<decorator-gen", "<__array_function__", "<neuron graph")
+_GENERATED = (
+    "<eval_with_key>",
+    "<frozen ",
+    "<attrs ",
+    "<decorator-gen",
+    "<__array_function__",
+    "<neuron graph",
+)
 _OWN_DIRECTORY = str(Path(__file__).resolve().parent.parent)
 
 
