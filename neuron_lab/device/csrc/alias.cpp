@@ -11,9 +11,8 @@ namespace {
 
 // Reaches the protected fields that relabelling a tensor means writing. Never instantiated.
 struct Access : c10::TensorImpl {
-  static void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to, c10::VariableVersion version) {
-    copy_tensor_metadata(from, to, std::move(version), /*allow_tensor_metadata_change=*/true);
-  }
+  // Sizes, strides, offset, dtype and flags. Not the storage and the keys, which an alias has of its own.
+  static void copy_metadata(const c10::TensorImpl* from, c10::TensorImpl* to) { copy_generic_tensor_metadata(from, to); }
   static c10::Storage& storage(c10::TensorImpl* t) { return t->*(&Access::storage_); }
   static c10::DispatchKeySet& keys(c10::TensorImpl* t) { return t->*(&Access::key_set_); }
   static std::optional<c10::Device>& device(c10::TensorImpl* t) { return t->*(&Access::device_opt_); }
@@ -65,11 +64,12 @@ c10::intrusive_ptr<c10::TensorImpl> blank_alias(const c10::TensorImpl* like) {
                                               c10::Device(c10::kCPU));
 }
 
-at::Tensor make_alias(const at::Tensor& t, c10::intrusive_ptr<c10::TensorImpl> impl, c10::VariableVersion version) {
+at::Tensor make_alias(const at::Tensor& t, c10::intrusive_ptr<c10::TensorImpl> impl) {
   c10::TensorImpl* source = t.unsafeGetTensorImpl();
   TORCH_CHECK_NOT_IMPLEMENTED(source->has_storage() && !source->is_sparse() && !source->is_sparse_compressed(),
                               "the neuron device holds strided tensors only, got layout ", t.layout());
-  Access::copy_metadata(source, impl.get(), std::move(version));
+  Access::copy_metadata(source, impl.get());
+  impl->set_allow_tensor_metadata_change(true);
   Access::storage(impl.get()) = c10::Storage(twin_storage(source->unsafe_storage().unsafeGetStorageImpl()));
   Access::keys(impl.get()) = cpu_keys(source->key_set());
   Access::device(impl.get()) = c10::Device(c10::kCPU);
@@ -107,14 +107,16 @@ c10::intrusive_ptr<c10::StorageImpl> twin_storage(c10::StorageImpl* storage) {
 }
 
 at::Tensor cpu_alias(const at::Tensor& t) {
-  return make_alias(t, blank_alias(t.unsafeGetTensorImpl()), c10::VariableVersion(c10::VariableVersion::DISABLED));
+  return make_alias(t, blank_alias(t.unsafeGetTensorImpl()));
 }
 
 at::Tensor shared_cpu_alias(const at::Tensor& t) {
   c10::TensorImpl* source = t.unsafeGetTensorImpl();
   auto impl = c10::make_intrusive<c10::TensorImpl>(c10::DispatchKeySet(c10::DispatchKey::CPU), source->dtype(),
                                                    c10::Device(c10::kCPU));
-  return make_alias(t, std::move(impl), source->version_counter());
+  at::Tensor alias = make_alias(t, std::move(impl));
+  alias.unsafeGetTensorImpl()->set_version_counter(source->version_counter());
+  return alias;
 }
 
 void recycle(at::Tensor&& alias) noexcept {

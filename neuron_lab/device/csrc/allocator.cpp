@@ -91,7 +91,7 @@ struct NeuronAllocator final : c10::DeviceAllocator {
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     check_index(device);
-    const CoreStats& from = core_stats(device);
+    const CoreStats from = core_stats(device);
     c10::CachingDeviceAllocator::DeviceStats stats;
     auto& bytes = stats.allocated_bytes[0];  // 0 is the aggregate of all pools
     bytes.current = from.current_bytes;
@@ -102,7 +102,7 @@ struct NeuronAllocator final : c10::DeviceAllocator {
     stats.active_bytes = stats.allocated_bytes;
     stats.requested_bytes = stats.allocated_bytes;
     stats.allocation[0].current = from.live_blocks;
-    stats.allocation[0].allocated = from.allocations;
+    stats.allocation[0].allocated = from.requests;
     stats.allocation[0].freed = from.frees;
     stats.num_ooms = from.ooms;
     return stats;
@@ -148,7 +148,7 @@ TwinStorage* twin_of(c10::StorageImpl* storage) noexcept {
 
 void check_room(c10::DeviceIndex core, size_t size_bytes) {
   if (static_cast<int64_t>(size_bytes) > pool_free_bytes(core)) {
-    core_stats(core).ooms.fetch_add(1, std::memory_order_relaxed);
+    count_oom(core);
     raise_out_of_memory(core, size_bytes);
   }
 }

@@ -9,7 +9,6 @@
 
 #include "cpu_section.h"
 #include "library.h"
-#include "minimal.h"
 #include "observe.h"
 
 namespace neuron_lab {
@@ -64,10 +63,9 @@ ForwardResult forward(const at::Tensor& query, const at::Tensor& key, const at::
     seen.output(out);
     seen.end(core);
   }
-  at::Tensor empty_seed = empty_on_core(core, {}, c10::kLong);
-  at::Tensor empty_offset = empty_on_core(core, {}, c10::kLong);
+  // Cumulative lengths, random state and mask belong to variants this one is not: undefined, as torch allows.
   return {std::move(out), std::move(logsumexp), at::Tensor(), at::Tensor(), query.sym_size(2), key.sym_size(2),
-          std::move(empty_seed), std::move(empty_offset), at::Tensor()};
+          at::Tensor(), at::Tensor(), at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(

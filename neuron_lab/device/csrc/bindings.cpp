@@ -5,6 +5,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "alias.h"
+#include "autograd_exit.h"
 #include "chip_memory.h"
 #include "clock.h"
 #include "generator.h"
@@ -24,16 +25,16 @@ void configure(std::vector<int> pool_of_core, std::vector<int64_t> pool_limit_by
 
 py::dict memory_stats(int core) {
   check_index(static_cast<c10::DeviceIndex>(core));
-  const CoreStats& stats = core_stats(core);
+  const CoreStats stats = core_stats(core);
   py::dict out;
-  out["current"] = stats.current_bytes.load();
-  out["peak"] = std::max(stats.peak_bytes.load(), stats.current_bytes.load());
-  out["allocated"] = stats.allocated_bytes.load();
-  out["freed"] = stats.freed_bytes.load();
-  out["num_allocs"] = stats.allocations.load();
-  out["num_frees"] = stats.frees.load();
-  out["num_ooms"] = stats.ooms.load();
-  out["live_blocks"] = stats.live_blocks.load();
+  out["current"] = stats.current_bytes;
+  out["peak"] = stats.peak_bytes;
+  out["allocated"] = stats.allocated_bytes;
+  out["freed"] = stats.freed_bytes;
+  out["num_allocs"] = stats.requests;
+  out["num_frees"] = stats.frees;
+  out["num_ooms"] = stats.ooms;
+  out["live_blocks"] = stats.live_blocks;
   out["limit"] = pool_limit_bytes(core);
   out["free"] = pool_free_bytes(core);
   return out;
@@ -166,6 +167,8 @@ std::string torch_directory() {
 PYBIND11_MODULE(_neuron_core, m) {
   register_operators();
   set_internal_directory(torch_directory());
+  py::module_::import("atexit").attr("register")(
+      py::cpp_function(&wait_for_autograd_workers, py::call_guard<py::gil_scoped_release>()));
 
   m.def("configure", &configure);
   m.def("configured", &chip_configured);
@@ -203,6 +206,7 @@ PYBIND11_MODULE(_neuron_core, m) {
   m.def("stacks", &stacks, py::arg("first_id") = 0);
   m.def("counters", &counters_dict);
   m.def("set_fallback_ops", &set_fallback_ops);
+  m.def("forbid_fallbacks", &forbid_fallbacks);
   m.def("fallback_counts", &fallback_counts);
   m.def("new_fallbacks", &new_fallbacks);
   m.def("executed_ops", &executed_ops);

@@ -9,7 +9,7 @@
 
 #include <unordered_set>
 
-#include "alias.h"
+#include "cpu_section.h"
 #include "generator.h"
 #include "observe.h"
 
@@ -166,7 +166,8 @@ class Call {
     value = c10::Device(c10::kCPU);
   }
 
-  at::Tensor replace(const at::Tensor& t, const OpPlan::Slot& slot, int position) {
+  // Takes the argument, so that holding the original costs no reference count.
+  at::Tensor replace(at::Tensor t, const OpPlan::Slot& slot, int position) {
     if (!t.defined()) return t;
     const c10::Device device = t.device();
     if (device.type() == kNeuron) {
@@ -179,8 +180,8 @@ class Call {
       }
       Operand& operand = operands_.emplace_back();
       operand.alias = cpu_alias(t);
-      operand.original = t;
       operand.twin = twin_of(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+      operand.original = std::move(t);
       operand.written = slot.written;
       return operand.alias;
     }
@@ -201,7 +202,7 @@ class Call {
 
   void replace_tensors(c10::IValue& value, const OpPlan::Slot& slot) {
     if (value.isTensor()) {
-      value = c10::IValue(replace(value.toTensor(), slot, -1));
+      value = c10::IValue(replace(std::move(value).toTensor(), slot, -1));
     } else if (value.isTensorList()) {
       // The list may be the caller's own, so it is copied, never written.
       c10::List<at::Tensor> aliases;
@@ -299,8 +300,8 @@ class Call {
         return device_view(t, operand.original.storage(), core_);
       }
     }
-    // `t`, the result's slot, and nobody else? A Python kernel may keep what it returns; that stays a CPU tensor.
-    const bool shared = t.use_count() > 2 || impl->pyobj_slot()->load_pyobj() != nullptr;
+    // Does nobody else hold it? A Python kernel may keep what it returns; that stays a CPU tensor.
+    const bool shared = t.use_count() > 1 || impl->pyobj_slot()->load_pyobj() != nullptr;
     if (k == nullptr && shared) {
       at::Tensor copy = at::_ops::clone::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), t, std::nullopt);
       return relabel(std::move(copy));
@@ -318,11 +319,12 @@ class Call {
 
   void give_back(c10::IValue& value) {
     if (value.isTensor()) {
-      value = c10::IValue(relabel(value.toTensor()));
+      value = c10::IValue(relabel(std::move(value).toTensor()));
     } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const c10::IValue& item : value.toListRef()) list.push_back(relabel(item.toTensor()));
-      value = c10::IValue(std::move(list));
+      std::vector<at::Tensor> results = value.toTensorVector();
+      value = c10::IValue();  // drops the kernel's own list, so that fresh results are held once
+      for (at::Tensor& t : results) t = relabel(std::move(t));
+      value = c10::IValue(std::move(results));
     }
   }
 
@@ -336,9 +338,13 @@ class Call {
 };
 
 void run_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard below(kKeysAboveKernels);
-  const at::DisableRecordFunctionGuard once;  // torch's profiler has counted this operator already
+  const CpuSection section;
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
+[[noreturn]] void raise_forbidden(const OpPlan& plan) {
+  TORCH_CHECK(false, plan.info->name, " has no kernel on the neuron device (per the April 2026 list) and host "
+              "fallbacks are forbidden here. Allow them, or use an operator the device has");
 }
 
 }  // namespace
@@ -370,6 +376,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& op) {
 
 void run_boxed(const OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Observation seen(*plan.info);
+  if (seen.fallback() && fallbacks_forbidden()) raise_forbidden(plan);
   Call call(plan);
   call.prepare(stack);
   if (seen.active()) {

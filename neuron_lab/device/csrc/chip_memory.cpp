@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
@@ -24,7 +25,8 @@ struct Pool {
 // Never destroyed: tensors are freed by other threads while the process exits.
 struct Chip {
   ChipConfig config;
-  CoreStats stats[kMaxCores];
+  CoreTotals totals[kMaxCores];
+  CoreTotals bases[kMaxCores];  // the totals at the last reset
   Pool pools[kMaxCores];
   std::atomic<int> cores{0};
   std::atomic<bool> configured{false};
@@ -75,33 +77,41 @@ const std::string& chip_label() { return chip().config.label; }
 bool charge(int core, size_t size_bytes) {
   Chip& c = chip();
   if (!c.touched.load(std::memory_order_relaxed)) c.touched.store(true);
-  CoreStats& stats = c.stats[core];
-  stats.allocations.fetch_add(1, std::memory_order_relaxed);
-  if (size_bytes == 0) return true;
+  CoreTotals& totals = c.totals[core];
+  totals.requests.fetch_add(1, std::memory_order_relaxed);
+  if (size_bytes == 0) {
+    totals.empty_requests.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
   const auto size = static_cast<int64_t>(size_bytes);
   Pool& pool = pool_of(core);
   const int64_t used = pool.used_bytes.fetch_add(size, std::memory_order_relaxed) + size;
   if (used > pool.limit_bytes) {
     pool.used_bytes.fetch_sub(size, std::memory_order_relaxed);
-    stats.ooms.fetch_add(1, std::memory_order_relaxed);
+    totals.empty_requests.fetch_add(1, std::memory_order_relaxed);  // a request that left no block behind
+    count_oom(core);
     return false;
   }
-  const int64_t current = stats.current_bytes.fetch_add(size, std::memory_order_relaxed) + size;
-  raise_to(stats.peak_bytes, current);
-  stats.allocated_bytes.fetch_add(size, std::memory_order_relaxed);
-  stats.live_blocks.fetch_add(1, std::memory_order_relaxed);
+  const int64_t allocated = totals.allocated_bytes.fetch_add(size, std::memory_order_relaxed) + size;
+  raise_to(totals.peak_bytes, allocated - totals.freed_bytes.load(std::memory_order_relaxed));
   return true;
 }
 
 void refund(int core, size_t size_bytes) noexcept {
-  CoreStats& stats = chip().stats[core];
   if (size_bytes == 0) return;
+  CoreTotals& totals = chip().totals[core];
   const auto size = static_cast<int64_t>(size_bytes);
   pool_of(core).used_bytes.fetch_sub(size, std::memory_order_relaxed);
-  stats.current_bytes.fetch_sub(size, std::memory_order_relaxed);
-  stats.freed_bytes.fetch_add(size, std::memory_order_relaxed);
-  stats.frees.fetch_add(1, std::memory_order_relaxed);
-  stats.live_blocks.fetch_sub(1, std::memory_order_relaxed);
+  totals.freed_bytes.fetch_add(size, std::memory_order_relaxed);
+  totals.frees.fetch_add(1, std::memory_order_relaxed);
+}
+
+void count_oom(int core) noexcept { chip().totals[core].ooms.fetch_add(1, std::memory_order_relaxed); }
+
+int64_t current_bytes(int core) noexcept {
+  const CoreTotals& totals = chip().totals[core];
+  const int64_t freed = totals.freed_bytes.load(std::memory_order_relaxed);  // first, so the result is never negative
+  return totals.allocated_bytes.load(std::memory_order_relaxed) - freed;
 }
 
 int64_t pool_free_bytes(int core) {
@@ -111,20 +121,32 @@ int64_t pool_free_bytes(int core) {
 
 int64_t pool_limit_bytes(int core) { return pool_of(core).limit_bytes; }
 int cores_in_pool(int core) { return pool_of(core).cores; }
-CoreStats& core_stats(int core) { return chip().stats[core]; }
 
-void reset_peak(int core) {
-  CoreStats& stats = core_stats(core);
-  stats.peak_bytes.store(stats.current_bytes.load());
+CoreStats core_stats(int core) {
+  const CoreTotals& totals = chip().totals[core];
+  const CoreTotals& base = chip().bases[core];
+  CoreStats out;
+  out.current_bytes = current_bytes(core);
+  out.peak_bytes = std::max(totals.peak_bytes.load(), out.current_bytes);
+  out.allocated_bytes = totals.allocated_bytes - base.allocated_bytes;
+  out.freed_bytes = totals.freed_bytes - base.freed_bytes;
+  out.requests = totals.requests - base.requests;
+  out.frees = totals.frees - base.frees;
+  out.ooms = totals.ooms - base.ooms;
+  out.live_blocks = totals.requests - totals.empty_requests - totals.frees;
+  return out;
 }
 
+void reset_peak(int core) { chip().totals[core].peak_bytes.store(current_bytes(core)); }
+
 void reset_accumulated(int core) {
-  CoreStats& stats = core_stats(core);
-  stats.allocated_bytes.store(0);
-  stats.freed_bytes.store(0);
-  stats.allocations.store(0);
-  stats.frees.store(0);
-  stats.ooms.store(0);
+  const CoreTotals& totals = chip().totals[core];
+  CoreTotals& base = chip().bases[core];
+  base.allocated_bytes.store(totals.allocated_bytes);
+  base.freed_bytes.store(totals.freed_bytes);
+  base.requests.store(totals.requests);
+  base.frees.store(totals.frees);
+  base.ooms.store(totals.ooms);
 }
 
 void* map_host_memory(size_t size_bytes) noexcept {

@@ -10,16 +10,28 @@
 
 namespace neuron_lab {
 
-// Counters of one core, in bytes or counts. Read without a lock, so two fields may be from different moments.
-struct CoreStats {
-  std::atomic<int64_t> current_bytes{0};
-  std::atomic<int64_t> peak_bytes{0};
-  std::atomic<int64_t> allocated_bytes{0};  // cumulative
-  std::atomic<int64_t> freed_bytes{0};      // cumulative
-  std::atomic<int64_t> allocations{0};      // requests, those of zero bytes too
+// Running totals of one core. Three locked additions per allocation and three per free: what is held now is a
+// difference, and a reset keeps a base to subtract instead of disturbing the totals.
+struct CoreTotals {
+  std::atomic<int64_t> allocated_bytes{0};
+  std::atomic<int64_t> freed_bytes{0};
+  std::atomic<int64_t> requests{0};        // those of zero bytes too
+  std::atomic<int64_t> empty_requests{0};
   std::atomic<int64_t> frees{0};
   std::atomic<int64_t> ooms{0};
-  std::atomic<int64_t> live_blocks{0};
+  std::atomic<int64_t> peak_bytes{0};
+};
+
+// What is shown. Fields are read one after another, so under load two may be of different moments.
+struct CoreStats {
+  int64_t current_bytes = 0;
+  int64_t peak_bytes = 0;
+  int64_t allocated_bytes = 0;  // since the last reset, like the three below
+  int64_t freed_bytes = 0;
+  int64_t requests = 0;
+  int64_t frees = 0;
+  int64_t ooms = 0;
+  int64_t live_blocks = 0;
 };
 
 struct ChipConfig {
@@ -41,7 +53,9 @@ int64_t pool_free_bytes(int core);
 int64_t pool_limit_bytes(int core);
 int cores_in_pool(int core);
 
-CoreStats& core_stats(int core);
+CoreStats core_stats(int core);
+int64_t current_bytes(int core) noexcept;
+void count_oom(int core) noexcept;
 void reset_peak(int core);
 void reset_accumulated(int core);
 

@@ -8,8 +8,16 @@ namespace neuron_lab {
 // While one exists, this thread's operators run below autograd and autocast, and torch's profiler does not see them:
 // it has counted the device operator already.
 class CpuSection {
+ public:
+  // Switching the callbacks off and on rebuilds torch's cache of them, which costs more than a small operator. Our own
+  // callback for user ranges is not one for functions.
+  CpuSection() {
+    if (at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value()) once_.emplace();
+  }
+
+ private:
   c10::impl::ExcludeDispatchKeyGuard below_{kKeysAboveKernels};
-  at::DisableRecordFunctionGuard once_;
+  std::optional<at::DisableRecordFunctionGuard> once_;
 };
 
 inline at::Tensor alias_or_same(const at::Tensor& t) { return is_neuron(t) ? cpu_alias(t) : t; }

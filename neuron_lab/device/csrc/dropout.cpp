@@ -46,6 +46,7 @@ at::Tensor dropout_backward(const at::Tensor& grad, const at::Tensor& mask, doub
   };
   return std::get<0>(native_kernel(op, grad.device().index(), visit, [&]() -> std::tuple<at::Tensor> {
     const at::Tensor g = cpu_alias(grad);
+    if (!g.is_floating_point() && !g.is_complex()) return {g.mul(cpu_alias(mask)).mul(scale)};
     at::Tensor survivors = cpu_alias(mask).to(g.scalar_type());
     return {g.mul(scale == 0 ? survivors.zero_() : noise_of(survivors, 1 / scale))};
   }));

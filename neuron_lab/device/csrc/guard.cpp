@@ -9,6 +9,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "autograd_exit.h"
 #include "chip_memory.h"
 #include "clock.h"
 #include "devices.h"
@@ -43,6 +44,7 @@ struct NeuronGuard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Device getDevice() const override { return core_device(current_device()); }
   void setDevice(c10::Device device) const override {
+    note_device_thread();
     if (device.has_index()) set_current_device(device.index());
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {

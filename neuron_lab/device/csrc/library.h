@@ -14,7 +14,7 @@ std::unordered_set<std::string>& native_names();  // with "aten::"
 
 template <class Function>
 void native(torch::Library& m, const char* name, Function&& function) {
-  native_names().insert(std::string("aten::") + name);
+  native_names().insert(std::string("aten::").append(name));
   m.impl(name, std::forward<Function>(function));
 }
 

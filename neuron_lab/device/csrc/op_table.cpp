@@ -13,6 +13,8 @@ struct Table {
   std::unordered_map<std::string, OpInfo*> by_name;
 };
 
+std::atomic<bool> g_forbidden{false};
+
 Table& table() {
   static auto* instance = new Table();  // never destroyed: other threads run operators while the process exits
   return *instance;
@@ -56,6 +58,9 @@ void set_fallback_ops(const std::vector<std::string>& names) {
   for (OpInfo* info : all_ops()) info->falls_back.store(false);
   for (const std::string& name : names) op_info(name).falls_back.store(true);
 }
+
+void forbid_fallbacks(bool forbid) { g_forbidden.store(forbid); }
+bool fallbacks_forbidden() noexcept { return g_forbidden.load(std::memory_order_relaxed); }
 
 std::vector<std::string> new_fallbacks() {
   std::vector<std::string> names;

@@ -23,6 +23,9 @@ OpInfo& op_info(const std::string& name);
 OpInfo& no_kernel_op(const std::string& name);  // one that compiles nothing
 std::vector<std::string> op_names();
 void set_fallback_ops(const std::vector<std::string>& names);
+// Makes an operator that falls back an error instead.
+void forbid_fallbacks(bool forbid);
+bool fallbacks_forbidden() noexcept;
 std::vector<OpInfo*> all_ops();
 std::vector<std::string> new_fallbacks();  // fell back since start and not returned yet
 void clear_op_tracking();

@@ -42,6 +42,13 @@ class Ring {
     tail_.store(head, std::memory_order_release);
   }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+  uint64_t capacity() const { return mask_ + 1; }
+  // For a new recording: what was left of the last one is forgotten. Only while nobody pushes or drains.
+  void clear() {
+    head_.store(0);
+    tail_.store(0);
+    dropped_.store(0);
+  }
 
  private:
   const uint64_t mask_;
@@ -124,7 +131,11 @@ Ring* ring_of(ThreadState* state) noexcept {
   Registry& r = registry();
   if (state->session == r.session.load(std::memory_order_acquire)) return state->ring.get();
   std::lock_guard lock(r.mutex);
-  state->ring.reset(new (std::nothrow) Ring(r.capacity.load()));
+  if (state->ring != nullptr && state->ring->capacity() == r.capacity.load()) {
+    state->ring->clear();  // its pages are there already
+  } else {
+    state->ring.reset(new (std::nothrow) Ring(r.capacity.load()));
+  }
   state->session = r.session.load();
   return state->ring.get();
 }
@@ -216,7 +227,7 @@ void write_memory_record(RecordKind kind, int core, uint64_t size_bytes) noexcep
   Record record;
   record.start_ns = record.end_ns = now_ns();
   record.size_bytes = static_cast<int64_t>(size_bytes);
-  record.allocated_bytes = core_stats(core).current_bytes.load(std::memory_order_relaxed);
+  record.allocated_bytes = current_bytes(core);
   record.core = static_cast<int16_t>(core);
   record.kind = kind;
   write_record(record);
