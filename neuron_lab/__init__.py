@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from neuron_lab.checks.calls import check
     from neuron_lab.device import DeviceInfo, activate, deactivate, device_info
     from neuron_lab.session import Profile, last_profile, load, profile
     from neuron_lab.session.calibrated import calibrate
@@ -22,6 +23,7 @@ _HOME = {
     "DeviceInfo": "neuron_lab.device",
     "profile": "neuron_lab.session",
     "calibrate": "neuron_lab.session.calibrated",
+    "check": "neuron_lab.checks.calls",
     "last_profile": "neuron_lab.session",
     "load": "neuron_lab.session",
     "Profile": "neuron_lab.session",
@@ -32,6 +34,7 @@ __all__ = [
     "Profile",
     "activate",
     "calibrate",
+    "check",
     "deactivate",
     "device_info",
     "last_profile",

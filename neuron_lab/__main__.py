@@ -2,6 +2,7 @@
 
 neuron-lab core build|info          compile the emulated device's core, or say which one is used
 neuron-lab profile SCRIPT [args …]  run a script on the neuron device under a profile
+neuron-lab check SCRIPT [args …]    run it in a child process and say whether it would run well on Trainium
 neuron-lab convert TRACE OUT        a saved profile as .pftrace, .json or .parquet
 """
 
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from neuron_lab.errors import NeuronLabError
+from neuron_lab.errors import NeuronLabError, UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +43,20 @@ def parser() -> argparse.ArgumentParser:
     profile.add_argument("script", type=Path)
     profile.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
     profile.set_defaults(run=run_profile)
+
+    check = commands.add_parser(
+        "check",
+        help="will it run on Trainium? run a script in a child process and report",
+        epilog="exit status: 0 as it should be, 1 causes of waiting found, 2 wrong use, "
+        "3 the script raised or was lost, 4 out of time",
+    )
+    check.add_argument("--instance", help="machine to emulate (default trn2.3xlarge)")
+    check.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="end the script and report what was counted"
+    )
+    check.add_argument("script", type=Path)
+    check.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    check.set_defaults(run=run_check)
 
     convert = commands.add_parser("convert", help="write a saved profile in another format")
     convert.add_argument("trace", type=Path)
@@ -78,6 +93,24 @@ def run_profile(options: argparse.Namespace) -> int:
         if options.out is not None:
             print(session.profile.export(options.out))
     return 0
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """The report follows the script's own output."""
+    from neuron_lab.checks.report import WRONG_USE
+    from neuron_lab.checks.scripts import check_script
+
+    try:
+        report = check_script(
+            options.script, options.args, instance=options.instance, timeout_s=options.timeout
+        )
+    except UsageError as error:
+        print(f"neuron-lab: {error}", file=sys.stderr)
+        return WRONG_USE
+    if report.outcome.traceback:
+        print(report.outcome.traceback, end="", file=sys.stderr)
+    print(report.text)
+    return report.exit_code
 
 
 def run_convert(options: argparse.Namespace) -> int:

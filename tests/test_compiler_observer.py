@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -273,6 +274,11 @@ def test_a_record_that_cannot_be_read_does_not_reach_the_users_call(
     assert observer.notices == [
         "a compiler record could not be read (ValueError: unexpected text): details may be missing"
     ]
+
+
+def test_counters_are_none_yet_while_another_thread_imports_dynamo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", types.ModuleType("torch._dynamo.utils"))
+    assert dynamo_internals.break_counters() == {}
 
 
 def test_counters_cleared_in_between_do_not_lose_breaks(observer: CompileObserver) -> None:

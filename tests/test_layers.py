@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "reports": {"errors", "hardware", "trace", "analysis"},
     "widgets": {"errors", "hardware", "trace", "analysis", "reports"},
     "session": {"errors", "hardware", "trace", "device", "compiler", "analysis", "reports", "widgets"},
+    "checks": {"errors", "hardware", "trace", "device", "compiler", "analysis", "reports", "session"},
 }
 # The stand-in's Dynamo entry point is looked up by name in the backend that serves it: the one arrow upwards.
 EXCEPTIONS = {("device", "compiler")}

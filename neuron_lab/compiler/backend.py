@@ -118,6 +118,11 @@ def _compiler(
     return compile_graph
 
 
+def forget_compiled() -> None:
+    """Count graphs compiled before as new again, for who wants to know what a fresh process would compile."""
+    _compiled.clear()
+
+
 def _known_or_new(title: str, graph: torch.fx.Graph) -> tuple[GraphSpec, bool]:
     """The description, numbered. An equal graph of the same code is the same executable, as in a cache."""
     nodes = graphs.describe(title, graph).nodes

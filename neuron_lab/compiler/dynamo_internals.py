@@ -44,12 +44,12 @@ def _module(name: str) -> Any:
 
 def break_counters() -> dict[str, int]:
     """Dynamo's own count of graph breaks by message, without those that report a reached limit."""
-    utils = _module("utils")
-    if utils is None:
+    counters = getattr(_module("utils"), "counters", None)  # missing while another thread imports the module
+    if counters is None:
         return {}
     totals: dict[str, int] = {}
     for category in BREAK_CATEGORIES:
-        for message, count in list(utils.counters.get(category, {}).items()):
+        for message, count in list(counters.get(category, {}).items()):
             if not message.startswith(LIMIT_MESSAGE):
                 totals[message] = totals.get(message, 0) + int(count)
     return totals
