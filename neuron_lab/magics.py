@@ -21,6 +21,7 @@ from IPython.core.magic import (
 import neuron_lab
 from neuron_lab.errors import NeuronLabError, UsageError
 from neuron_lab.notebook.cell_arming import CellArming
+from neuron_lab.notebook.cell_labels import cell_of
 from neuron_lab.notebook.completion import OptionCompletion
 from neuron_lab.notebook.live_display import StripShelf
 from neuron_lab.notebook.options import Option, OptionLine, OptionParser
@@ -38,6 +39,13 @@ PROFILE_OPTIONS = OptionParser(
         Option("--name", "label the profile and, if it is an identifier, bind it to that variable", "N"),
         Option("--stacks", "record the Python stack of every operator"),
         Option("--no-live", "show no counters while the cell runs"),
+    ],
+)
+CHECK_OPTIONS = OptionParser(
+    "%neuron_check",
+    [
+        Option("--timeout", "end the run after so many seconds and report what was counted", "SECONDS"),
+        Option("--instance", "machine to emulate; the active one if not given", "NAME"),
     ],
 )
 DEVICE_OPTIONS = OptionParser(
@@ -78,13 +86,14 @@ def _one_line_errors() -> Iterator[None]:
 
 @magics_class
 class NeuronMagics(Magics):
-    """`%neuron_device` and `%%neuron_profile`."""
+    """`%neuron_device`, `%%neuron_profile` and `%neuron_check`."""
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self.arming = CellArming(shell, "neuron_profile", ARMING_CALL)
         self.completion = OptionCompletion(shell)
         self.completion.offer("neuron_profile", PROFILE_OPTIONS)
+        self.completion.offer("neuron_check", CHECK_OPTIONS)
         self.completion.offer("neuron_device", DEVICE_OPTIONS, _instance_names)
         self.shelf = StripShelf()
 
@@ -122,6 +131,35 @@ class NeuronMagics(Magics):
             statement = Statement(self.shell, source)
             run = self._start(options, source, namespace)
         return self._run(run, statement, namespace)
+
+    @line_magic
+    @needs_local_scope
+    @no_var_expand
+    @output_can_be_silenced
+    @_with_usage(CHECK_OPTIONS)
+    def neuron_check(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
+        """Will it run on Trainium? Run one statement in a copy of this kernel and report.
+
+        %neuron_check [options] statement
+
+        Nothing the statement does changes this kernel's variables. Returns the report.
+        """
+        namespace = self.shell.user_ns if local_ns is None else local_ns
+        with _one_line_errors():
+            from neuron_lab.checks.calls import check_body
+
+            options = CHECK_OPTIONS.parse(line)
+            if not options.rest.strip():
+                raise CHECK_OPTIONS.mistake("nothing to check; give a statement, as in %neuron_check model(x)")
+            statement = Statement(self.shell, options.rest)
+            limit = options.text("--timeout")
+            return check_body(
+                lambda: statement.run(namespace),
+                options.rest.strip(),
+                instance=options.text("--instance"),
+                timeout_s=None if limit is None else _seconds("--timeout", limit),
+                cell_of=cell_of(self.shell),
+            )
 
     def arm_cell(self, line: str) -> None:
         """What the first line of a `%%neuron_profile` cell becomes."""
@@ -247,6 +285,13 @@ def _whole_number(option: str, text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise DEVICE_OPTIONS.mistake(f"{option} needs a whole number, got {text!r}")
     return int(text)
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CHECK_OPTIONS.mistake(f"{option} needs a number of seconds, got {text!r}") from None
 
 
 def _instance_names() -> Iterable[str]:
