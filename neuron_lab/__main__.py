@@ -54,6 +54,12 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="end the script and report what was counted"
     )
+    check.add_argument(
+        "--manifest", type=Path, metavar="FILE", help="also write every graph and eager kernel the run needed"
+    )
+    check.add_argument(
+        "--expect", type=Path, metavar="FILE", help="a manifest of an earlier run; say what it did not predict"
+    )
     check.add_argument("script", type=Path)
     check.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
     check.set_defaults(run=run_check)
@@ -97,9 +103,11 @@ def run_profile(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """The report follows the script's own output."""
+    from neuron_lab.checks.manifest import difference, load_manifest
     from neuron_lab.checks.report import WRONG_USE
     from neuron_lab.checks.scripts import check_script
 
+    expected = None if options.expect is None else load_manifest(options.expect)
     try:
         report = check_script(
             options.script, options.args, instance=options.instance, timeout_s=options.timeout
@@ -110,6 +118,11 @@ def run_check(options: argparse.Namespace) -> int:
     if report.outcome.traceback:
         print(report.outcome.traceback, end="", file=sys.stderr)
     print(report.text)
+    if report.manifest is not None:
+        if expected is not None:
+            print(difference(expected, report.manifest))
+        if options.manifest is not None:
+            print(f"manifest: {report.manifest.save(options.manifest)}")
     return report.exit_code
 
 

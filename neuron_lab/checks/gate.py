@@ -15,7 +15,6 @@ Tests without the mark are left alone, and nothing is imported for them.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _defaults(config: pytest.Config) -> dict[str, Any]:
+    import tomllib
+
     from neuron_lab.checks.budget import budget_of
     from neuron_lab.errors import UsageError
 

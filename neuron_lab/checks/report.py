@@ -11,6 +11,7 @@ from neuron_lab.analysis.findings import Finding, findings
 from neuron_lab.analysis.totals import Totals, totals
 from neuron_lab.checks.advice import Advice, Seen, advice
 from neuron_lab.checks.causes import Cause, causes
+from neuron_lab.checks.manifest import Manifest, manifest_of
 from neuron_lab.checks.outcome import TRACE_FILE, Outcome
 from neuron_lab.hardware.cost import compile_seconds
 from neuron_lab.reports.summary_lines import device_line
@@ -50,6 +51,11 @@ class CheckReport:
         if self.totals is None:
             return ()
         return advice(Seen(self.totals, self.findings, self.outcome, self.environ))
+
+    @functools.cached_property
+    def manifest(self) -> Manifest | None:
+        """What the run had to compile; None when the process was lost."""
+        return None if self.profile is None else manifest_of(self.profile.trace)
 
     @property
     def complete(self) -> bool:
