@@ -224,3 +224,14 @@ def test_a_missing_script_is_wrong_use(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("neuron-lab: no script ")
+
+
+def test_gradients_in_a_process_that_has_computed_some_are_refused_with_the_way_out() -> None:
+    torch.ones(3, device="neuron", requires_grad=True).sum().backward()
+
+    def trains(x: torch.Tensor) -> None:
+        x.requires_grad_().sum().backward()
+
+    with pytest.raises(UsageError, match="check in a fresh kernel before training"):
+        neuron_lab.check(trains, torch.ones(3), compile=False, timeout_s=60)
+    assert neuron_lab.check(lambda x: x + 1, torch.ones(3), compile=False).exit_code == 0
