@@ -307,6 +307,18 @@ def test_float32_in_a_compiled_graph_is_found_too() -> None:
     assert _found(trace, "float32_products")[0].count == 1
 
 
+def test_a_growing_list_of_token_ids_is_not_a_growing_cache() -> None:
+    """It grows with a static cache too, on integers."""
+    ids = [
+        make_signature("aten::cat", ((1, 64 + index),), ((1, 65 + index),), dtype="int64") for index in range(4)
+    ]
+    events = [
+        make_event(Kind.OPERATOR, name=each.op, start_ns=1000 * index + 1, signature=each)
+        for index, each in enumerate(ids)
+    ]
+    assert _found(trace_of(*steps(4), *events), "growing_cache") == []
+
+
 def test_a_growing_cache_gains_the_time_of_its_compilations() -> None:
     (finding,) = _found(trace_of(*steps(4), *growing(4)), "growing_cache")
     assert (finding.gain_ns.low, finding.gain_ns.high) == (3e9, 90e9)  # type: ignore[union-attr]

@@ -129,7 +129,7 @@ def test_twenty_training_steps_of_a_tiny_llama_are_the_cpus_bit_for_bit(options)
 
 @pytest.mark.slow
 def test_a_script_that_ends_in_backward_exits_with_0():
-    # Without the wait at exit about one run in three aborts, so ten tries miss the fault one time in thirty.
+    # Without the wait at exit one run in three aborts: ten tries miss the fault one time in thirty.
     for _ in range(10):
         run(
             """

@@ -5,6 +5,7 @@ Both forms of the magic use it. It stops what it started however the cell or sta
 
 from __future__ import annotations
 
+import builtins
 import keyword
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +76,9 @@ class ProfiledRun:
 
     def _bind(self, profile: Any) -> None:
         name = self._request.name or ""
-        if name.isidentifier() and not keyword.iskeyword(name):
-            self._shell.user_ns[name] = profile
+        if not name.isidentifier() or keyword.iskeyword(name) or hasattr(builtins, name):
+            return  # a label only: binding `print` would break the notebook
+        self._shell.user_ns[name] = profile
 
 
 def _context(shell: Any, source: str) -> dict[str, str]:

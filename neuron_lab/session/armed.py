@@ -6,6 +6,7 @@ the magics hand in what only they know (`cell_of`, `context`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import subprocess
 import threading
@@ -219,7 +220,9 @@ class _Producers:
 
     def _drain(self) -> None:
         while not self._stop.wait(PUMP_INTERVAL_S):
-            RECORDER.pump()
+            # One producer's fault must not end the draining of the others. If it lasts, closing raises it.
+            with contextlib.suppress(Exception):
+                RECORDER.pump()
 
 
 _PRODUCERS = _Producers()

@@ -9,7 +9,7 @@ import numpy as np
 from neuron_lab.analysis.fallbacks import fallbacks
 from neuron_lab.analysis.findings.finding import Finding, Subject, first_rows, per_step_spans
 from neuron_lab.analysis.modelled import READ_BACK, read_backs
-from neuron_lab.analysis.step_counts import StepRows
+from neuron_lab.analysis.step_counts import StepRows, per_step
 from neuron_lab.analysis.two_ends import Array
 from neuron_lab.hardware.cost import compile_seconds
 from neuron_lab.trace.events import UNFINISHED, Kind
@@ -136,22 +136,42 @@ def first_iteration_counted(subject: Subject) -> Finding | None:
 
 
 def growing_cache(subject: Subject) -> Finding | None:
-    """Every generated token needs kernels that no token before needed."""
-    for steps in subject.kernels.steps:
-        if steps.keeps_compiling and steps.name == TOKEN:
-            per_token = statistics.median(steps.unseen[1:])
+    """Every generated token needs kernels on floating-point tensors that no token before needed.
+
+    The list of token ids grows too, with any cache; its kernels are few, small and on integers.
+    """
+    for steps, counted in zip(subject.steps, subject.kernels.steps, strict=True):
+        if counted.keeps_compiling and steps.name == TOKEN:
+            unseen = _unseen_on_floats(subject, steps)
+            if min(unseen[1:]) == 0:
+                continue
+            per_token = statistics.median(unseen[1:])
             return Finding(
                 "growing_cache",
                 "high",
-                f"every {steps.name} needs {per_token:g} kernels with shapes not seen before: a shape "
-                f"keeps growing",
+                f"every {steps.name} needs {per_token:g} more kernels for shapes not seen before: the cache "
+                f"of keys and values keeps growing",
                 "use a cache of fixed length: generate(cache_implementation='static'), and padded prompts",
                 Kind.EAGER_KERNEL,
                 (),
-                sum(steps.unseen),
-                gain_ns=compile_seconds(sum(steps.unseen[1:]), []).scale(1e9),
+                sum(unseen),
+                gain_ns=compile_seconds(sum(unseen[1:]), []).scale(1e9),
             )
     return None
+
+
+def _unseen_on_floats(subject: Subject, steps: StepRows) -> list[int]:
+    """Per step: kernels with a floating-point input whose first use in the profile falls into it."""
+    operators, signatures = subject.table(Kind.OPERATOR), subject.trace.signatures
+    ids, first = np.unique(operators.column("signature"), return_index=True)
+    on_floats = [
+        index >= 0
+        and signatures[index].compiles
+        and signatures[index].graph < 0
+        and any(each.dtype.startswith(("float", "bfloat")) for each in signatures[index].inputs)
+        for index in ids.tolist()
+    ]
+    return per_step(steps, operators.column("start_ns")[first[np.array(on_floats, bool)]]).tolist()
 
 
 def new_kernels_every_step(subject: Subject) -> Finding | None:
