@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
 import pytest
 import torch
@@ -97,21 +95,6 @@ def test_decode_is_one_compiled_graph_per_token_without_breaks() -> None:
     assert len(trace.table(Kind.RECOMPILE)) == 0
     assert len(executions) == NEW_TOKENS - 1  # the first token comes from the prefill, which is not compiled
     assert rows(trace, Kind.STEP, "name", "index") == [("token", index) for index in range(NEW_TOKENS)]
-
-
-@pytest.mark.slow
-def test_warm_compiled_decode_is_not_slower_than_eager() -> None:
-    neuron_lab.activate(instance="trn2.3xlarge")
-    model = tiny_llama("neuron")
-    answer(model, "A", cache_implementation="static")
-    answer(model, "A", cache_implementation="static", disable_compile=True)
-    compiled, eager = [], []
-    for _ in range(15):
-        for times, disable in ((compiled, False), (eager, True)):
-            begin = time.perf_counter()
-            answer(model, "A", cache_implementation="static", disable_compile=disable)
-            times.append(time.perf_counter() - begin)
-    assert median(compiled) <= 1.1 * median(eager)
 
 
 def test_a_training_step_of_a_tiny_llama_is_bitwise_eagers() -> None:
