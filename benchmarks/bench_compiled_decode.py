@@ -1,4 +1,4 @@
-"""Decoding SmolLM2 with a static cache: compiled for neuron against the same decode run eagerly, same tokens."""
+"""Decoding SmolLM2 with a static cache: compiled for neuron against the same decode eagerly, same tokens."""
 
 from __future__ import annotations
 
