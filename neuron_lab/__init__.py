@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from neuron_lab import nki
     from neuron_lab.checks.calls import check
     from neuron_lab.device import DeviceInfo, activate, deactivate, device_info
     from neuron_lab.session import Profile, last_profile, load, profile
@@ -39,11 +40,14 @@ __all__ = [
     "device_info",
     "last_profile",
     "load",
+    "nki",
     "profile",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "nki":
+        return import_module("neuron_lab.nki")
     if name not in _HOME:
         raise AttributeError(f"module 'neuron_lab' has no attribute {name!r}; it offers {', '.join(__all__)}")
     value = getattr(import_module(_HOME[name]), name)

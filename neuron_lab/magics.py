@@ -23,6 +23,7 @@ from neuron_lab.errors import NeuronLabError, UsageError
 from neuron_lab.notebook.cell_arming import CellArming
 from neuron_lab.notebook.cell_labels import cell_of
 from neuron_lab.notebook.completion import OptionCompletion
+from neuron_lab.notebook.kernel_call import KernelCall, kernel_call
 from neuron_lab.notebook.live_display import StripShelf
 from neuron_lab.notebook.options import Option, OptionLine, OptionParser
 from neuron_lab.notebook.profiled_run import ProfiledRun, Request
@@ -31,6 +32,7 @@ from neuron_lab.notebook.variables import expand_variables
 
 # What the transformed cell calls. IPython's own registry holds the magics object under its class name.
 ARMING_CALL = 'get_ipython().magics_manager.registry["NeuronMagics"].arm_cell'
+KERNEL_ARMING_CALL = 'get_ipython().magics_manager.registry["NeuronMagics"].arm_kernel'
 
 PROFILE_OPTIONS = OptionParser(
     "%%neuron_profile",
@@ -91,6 +93,7 @@ class NeuronMagics(Magics):
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self.arming = CellArming(shell, "neuron_profile", ARMING_CALL)
+        self.kernel_arming = CellArming(shell, "nki", KERNEL_ARMING_CALL)
         self.completion = OptionCompletion(shell)
         self.completion.offer("neuron_profile", PROFILE_OPTIONS)
         self.completion.offer("neuron_check", CHECK_OPTIONS)
@@ -161,6 +164,38 @@ class NeuronMagics(Magics):
                 cell_of=cell_of(self.shell),
             )
 
+    @line_cell_magic
+    @no_var_expand
+    @output_can_be_silenced
+    def nki(self, line: str, cell: str | None = None) -> Any:
+        """Profile one call of an NKI kernel on the modelled clock; line by line, with a timeline.
+
+        %nki kernel(a, b)    the call; its profile is the value
+        %%nki kernel(a, b)   the cell runs first, then the call; shown under the cell
+        """
+        with _one_line_errors():
+            if cell is not None:
+                raise UsageError("%%nki must be the first line of its cell")
+            return kernel_call(line, "%nki").profile(self.shell.user_ns)
+
+    def arm_kernel(self, line: str) -> None:
+        """What the first line of a `%%nki` cell becomes."""
+        self.kernel_arming.show_cell_as_typed(sys._getframe(1).f_code.co_filename)
+        with _one_line_errors():
+            call = kernel_call(line, "%%nki")
+        self.kernel_arming.arm(lambda result: self._show_kernel(call, result))
+
+    def _show_kernel(self, call: KernelCall, result: Any) -> None:
+        """A kernel that raises shows what ran, then fails the cell; a cell that failed profiles nothing."""
+        if result is None or result.error_before_exec is not None or result.error_in_exec is not None:
+            return
+        try:
+            with _one_line_errors():
+                call.show(self.shell.user_ns)
+        except BaseException as problem:
+            self.shell.showtraceback()
+            result.error_in_exec = problem
+
     def arm_cell(self, line: str) -> None:
         """What the first line of a `%%neuron_profile` cell becomes."""
         self.arming.show_cell_as_typed(sys._getframe(1).f_code.co_filename)
@@ -226,6 +261,7 @@ def load(shell: Any) -> None:
             neuron_lab.activate(**_previous_machine)
     shell.register_magics(magics)
     magics.arming.install()
+    magics.kernel_arming.install()
     magics.completion.install()
 
 
@@ -235,6 +271,7 @@ def unload(shell: Any) -> None:
     if magics is None:
         return
     magics.arming.remove()
+    magics.kernel_arming.remove()
     magics.completion.remove()
     magics.shelf.close()
     manager = shell.magics_manager

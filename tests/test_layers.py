@@ -18,14 +18,17 @@ MAY_IMPORT = {
     "trace": {"errors", "hardware"},
     "device": {"errors", "hardware", "trace"},
     "compiler": {"errors", "hardware", "trace", "device"},
+    "nki": {"errors", "hardware", "trace", "device"},
     "analysis": {"errors", "hardware", "trace"},
     "reports": {"errors", "hardware", "trace", "analysis"},
+    "kernel_profiles": {"errors", "hardware", "trace", "analysis", "reports", "nki"},
     "widgets": {"errors", "hardware", "trace", "analysis", "reports"},
     "session": {"errors", "hardware", "trace", "device", "compiler", "analysis", "reports", "widgets"},
     "checks": {"errors", "hardware", "trace", "device", "compiler", "analysis", "reports", "session"},
 }
-# The stand-in's Dynamo entry point is looked up by name in the backend that serves it: the one arrow upwards.
-EXCEPTIONS = {("device", "compiler")}
+# The stand-in's Dynamo entry point is looked up by name in the backend that serves it: the first arrow upwards.
+# `nki.profile` is offered where kernels are written, and made of reports.
+EXCEPTIONS = {("device", "compiler"), ("nki", "kernel_profiles")}
 
 FORBIDDEN = {
     "errors": {"torch", "IPython", "ipywidgets", "anywidget", "transformers"},
@@ -35,6 +38,8 @@ FORBIDDEN = {
     "reports": {"torch", "IPython", "ipywidgets", "anywidget", "transformers"},
     "device": {"IPython", "ipywidgets", "anywidget"},
     "compiler": {"IPython", "ipywidgets", "anywidget"},
+    "nki": {"IPython", "ipywidgets", "anywidget", "transformers"},
+    "kernel_profiles": {"torch", "IPython", "ipywidgets", "anywidget", "transformers"},
 }
 
 

@@ -98,7 +98,7 @@ def test_the_target_is_read_at_call_time(monkeypatch):
 
 SERVED = """
 import sys
-from neuron_lab.nki import serving
+from neuron_lab.device.standin import nki_finder as serving
 serving.install()
 import nki
 import nki.language as nl
@@ -127,7 +127,7 @@ def test_the_name_nki_is_served_and_removed():
 
 def test_an_installed_nki_wins(tmp_path):
     (tmp_path / "nki.py").write_text("REAL = True\n")
-    code = "from neuron_lab.nki import serving; serving.install(); import nki; print(nki.REAL)"
+    code = "from neuron_lab.device.standin import nki_finder; nki_finder.install(); import nki; print(nki.REAL)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -67,9 +67,10 @@ def deactivate() -> None:
         if STATE.info is None or STATE.info.kind == "off":
             return
         if STATE.info.kind == "emulated":
-            from neuron_lab.device.standin import finder
+            from neuron_lab.device.standin import finder, nki_finder
 
             finder.remove()
+            nki_finder.remove()
             STATE.info = DeviceInfo("off", _SWITCHED_OFF, notes=(_KEY_STAYS,))
         else:
             STATE.info = DeviceInfo("off", _SWITCHED_OFF)
@@ -87,9 +88,10 @@ def _activate_emulated(selection: Selection, topology: Topology) -> DeviceInfo:
     import_module("torch")
     _bring_up(topology)
     from neuron_lab.device import dynamo_interface
-    from neuron_lab.device.standin import finder
+    from neuron_lab.device.standin import finder, nki_finder
 
     finder.install()
+    nki_finder.install()
     dynamo_interface.register_when_imported()
     environment.export(_variables("emulated", topology))
     _make_libraries_ask_again()

@@ -11,7 +11,7 @@ from neuron_lab.nki import api
 from neuron_lab.nki.places import caller_frame, kernel_place, place_text
 from neuron_lab.nki.refusal import NkiValidationError, over_limit, refusal
 from neuron_lab.nki.run import Core, Recorded, Stopped, current
-from neuron_lab.nki.storage import HBM, MemoryRegion, Overwritten, Storage
+from neuron_lab.nki.storage import HBM, Access, MemoryRegion, Overwritten, Storage
 from neuron_lab.nki.target import PARTITIONS
 from neuron_lab.nki.tensor import NKIObject, NkiTensor
 
@@ -167,7 +167,7 @@ class Opcode:
                 self.name,
                 engine,
                 tuple(t.access() for t in writes if t.__class__ is NkiTensor),
-                tuple(t.access() for t in reads if t.__class__ is NkiTensor),
+                (*(t.access() for t in reads if t.__class__ is NkiTensor), *_index_accesses(writes, reads)),
                 frame.f_code.co_filename,
                 frame.f_lineno,
                 name,
@@ -177,6 +177,15 @@ class Opcode:
 
 
 _ANYWHERE = tuple(MemoryRegion)
+
+
+def _index_accesses(writes: tuple[Any, ...], reads: tuple[Any, ...]) -> tuple[Access, ...]:
+    """Indices of indirect operands are read as well; they come last."""
+    return tuple(
+        t.indirection.index.access()
+        for t in (*reads, *writes)
+        if t.__class__ is NkiTensor and t.indirection is not None and t.indirection.index.__class__ is NkiTensor
+    )
 
 
 def _note_read(core: Core, tensor: NkiTensor, number: int) -> None:

@@ -100,8 +100,8 @@ PAYLOAD_COLUMNS: dict[Kind, dict[str, str]] = {
         "limit_reached": "bool",  # True: Dynamo gave up and the calls run eagerly
     },
     Kind.KERNEL: {"high_ns": "int64", "bound": "text", "stream": "int16", "signature": "int32"},
-    Kind.ENGINE_SLICE: {"engine": "text", "high_ns": "int64"},
-    Kind.DMA: {"size_bytes": "int64", "queue": "text"},
+    Kind.ENGINE_SLICE: {"engine": "text", "high_ns": "int64", "stack": "int32"},
+    Kind.DMA: {"size_bytes": "int64", "queue": "text", "high_ns": "int64", "stack": "int32"},
     Kind.COLLECTIVE: {
         "group": "text",
         "size_bytes": "int64",

@@ -1,4 +1,7 @@
-"""Serves the top-level name `nki` (and its submodules) from this package when the real one is not installed."""
+"""Serves the top-level name `nki` (and its submodules) from this package when the real one is not installed.
+
+The package behind it, which needs numpy, loads only when `nki` is imported.
+"""
 
 from __future__ import annotations
 
